@@ -1,0 +1,1 @@
+"""Shoal runs thousands of continuous SQL queries on the Spark you already have."""

@@ -1,0 +1,1 @@
+"""The contract: what control may ask of any engine, and what an engine reports."""

@@ -1,0 +1,1 @@
+"""The words everyone uses: errors, instants, names and identities. Imports nothing of Shoal."""

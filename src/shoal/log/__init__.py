@@ -1,0 +1,1 @@
+"""Streams as tables: commit, read, watermark, retain. The only room that knows deltalake."""

@@ -1,0 +1,1 @@
+"""SQL to plan, signature and parameters. Pure: decides nothing about running."""

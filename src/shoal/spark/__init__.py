@@ -1,0 +1,1 @@
+"""Components on Spark: the only room that knows pyspark."""
