@@ -13,15 +13,12 @@ last one written counts.
 """
 
 from dataclasses import dataclass
-from decimal import Decimal
 
 from shoal.kernel.errors import LocalError
 from shoal.kernel.time import Instant
+from shoal.query.selection import Value
 
 __all__ = ["ALWAYS", "FOREVER", "RosterRow", "Value"]
-
-#: A constant of a query: an instant is an integer (microseconds), a date an integer (days).
-Value = bool | int | float | str | bytes | Decimal | None | tuple["Value", ...]
 
 #: Before every instant, and after every instant and step: intervals without an end.
 ALWAYS = -(1 << 62)

@@ -1,0 +1,118 @@
+"""What an engine reports. Reports are data; they say what happened, never what to do about it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shoal.kernel.time import Instant
+
+__all__ = [
+    "ComponentView",
+    "EngineView",
+    "Failed",
+    "FencedOff",
+    "Report",
+    "Served",
+    "StepDone",
+    "Suspended",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDone:
+    """One step of one component, committed.
+
+    `busy` is the wall time of the whole job divided among the group's components by rows out;
+    `seconds` splits it: plan, job, write, commit. `rows_history` is what back-fill read.
+    """
+
+    instance: str
+    kind: str
+    epoch: int
+    step: int
+    positions: Mapping[str, int] = field(hash=False)
+    rows_in: int
+    rows_out: int
+    rows_history: int
+    roster_rows: int
+    roster_version: int
+    watermark: Instant | None
+    #: Wall time of the step's commit, and of the newest source commit that it consumed.
+    committed: Instant
+    source_committed: Instant
+    busy: float
+    seconds: Mapping[str, float] = field(hash=False)
+    counters: Mapping[str, int] = field(hash=False)
+    group: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A step did not happen; it is tried again at `retry_at`."""
+
+    instance: str
+    attempts: int
+    reason: str
+    retry_at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspended:
+    """A row makes the step fail, so it is no longer served, from `step` of its input on."""
+
+    instance: str
+    query: str
+    version: int
+    step: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencedOff:
+    """Another owner has taken the component over; it has stopped here."""
+
+    instance: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """The first step that covers a roster version: `steps` steps began after the answer."""
+
+    instance: str
+    roster_version: int
+    steps: int
+
+
+Report = StepDone | Failed | Suspended | FencedOff | Served
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentView:
+    """A read-only picture of one component."""
+
+    instance: str
+    kind: str
+    state: str
+    epoch: int
+    step: int
+    positions: Mapping[str, int] = field(hash=False)
+    #: Commits of the input not yet consumed.
+    lag: int
+    watermark: Instant | None
+    roster_rows: int
+    roster_version: int
+    failures: int
+    reason: str
+    #: Fitted cost of a step (query/cost.py): fixed, per tuple in, out, of history, per row.
+    cost: Mapping[str, float] = field(hash=False)
+    counters: Mapping[str, int] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineView:
+    """A read-only picture of an engine: its components and the joint cycle they need."""
+
+    components: tuple[ComponentView, ...]
+    cycle_seconds: float
+    threads: int
+    steps: int

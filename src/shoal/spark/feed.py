@@ -1,0 +1,94 @@
+"""What a component reads: the recent commits of one stream, shared by all its readers here.
+
+A hundred components that read one stream share one feed, so the log is tailed once. The feed
+remembers commits from the slowest local reader on, within a bound; a reader further behind reads
+the log itself.
+
+Promise    L4  a reader at any position sees every commit once, in order.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shoal.kernel.time import Instant
+from shoal.log.reader import Reader
+from shoal.log.root import Root
+from shoal.log.writer import Commit
+
+__all__ = ["FEED_MAX", "Feed", "Range"]
+
+#: Commits that a feed remembers; 1 KB each.
+FEED_MAX = 4096
+#: Commits read from the log at once.
+POLL_MAX = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Committed steps (after, upto] of one stream, and what is known at its end."""
+
+    instance: str
+    after: int
+    upto: int
+    commits: tuple[Commit, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(s.rows for commit in self.commits for s in commit.segments)
+
+
+class Feed:
+    """Recent commits of one instance. Not thread-safe: the engine's thread owns it."""
+
+    def __init__(self, root: Root, instance: str, *, after: int) -> None:
+        self._root = root
+        self.instance = instance
+        self._reader = Reader(root, instance, after=after)
+        self._commits: deque[Commit] = deque()
+        self._floor = after
+        self.head = after
+
+    def poll(self) -> bool:
+        """Take in what was committed since; says whether there was anything."""
+        found = self._reader.poll(commits_max=POLL_MAX)
+        for commit in found:
+            self._commits.append(commit)
+            self.head = commit.step
+        while len(self._commits) > FEED_MAX:
+            self._floor = self._commits.popleft().step
+        return bool(found)
+
+    def release(self, upto: int) -> None:
+        """No local reader needs commits up to this one any more."""
+        while self._commits and self._commits[0].step <= upto:
+            self._floor = self._commits.popleft().step
+
+    def next_range(self, after: int, *, rows_max: int) -> Range | None:
+        """The commits after a position, bounded by rows; at least one if there is one."""
+        if after >= self.head:
+            return None
+        chosen: list[Commit] = []
+        rows = 0
+        for commit in self._after(after):
+            rows += sum(segment.rows for segment in commit.segments)
+            if chosen and rows > rows_max:
+                break
+            chosen.append(commit)
+        if not chosen:
+            return None
+        return Range(
+            instance=self.instance, after=after, upto=chosen[-1].step, commits=tuple(chosen)
+        )
+
+    def _after(self, after: int) -> Sequence[Commit]:
+        if after >= self._floor:
+            return [commit for commit in self._commits if commit.step > after]
+        return Reader(self._root, self.instance, after=after).poll(commits_max=POLL_MAX)
+
+    def known(self, key: str, upto: int) -> Instant | None:
+        """The newest value of a transaction at a position, as far as the feed remembers."""
+        for commit in reversed(self._commits):
+            if commit.step <= upto and key in commit.transactions:
+                return commit.transactions[key]
+        return None

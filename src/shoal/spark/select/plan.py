@@ -1,0 +1,148 @@
+"""Select as a plan: tuples meet the rows of a roster.
+
+    tuples ─ drop what nobody keeps ─ probe (hash of keys and bin) ─ broadcast join ─ predicate
+                                                                        roster
+
+One plan serves a whole group of signatures: a tuple probes once per class, and the predicate of
+the member that owns the row decides. The text holds no constant and no count of queries, so the
+compiled code is reused step after step and row after row.
+
+Promises   Q1  a result is a tuple that satisfies its row's predicate inside its row's intervals.
+           S3  what `keep` drops is counted, per level of keep (the caller maps it to queries).
+Not here   which tuples a step covers (spark/scheduler.py); writing results (spark/step.py).
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from shoal.query.catalog import quote
+from shoal.spark.select.index import ProbeClass
+from shoal.spark.select.roster import KEEP_ONE, Roster, slot
+
+__all__ = ["ERROR", "MATCH", "results"]
+
+#: TRUE where the predicate holds; only there in groups with a member that can fail.
+MATCH = "_match"
+#: TRUE where evaluating the predicate as written would have raised.
+ERROR = "_error"
+
+_HOLE = re.compile(r"s\.`[^`]*`|p\.`p(\d+)`")
+
+
+def results(tuples: DataFrame, roster: Roster, *, timestamp: str) -> DataFrame:
+    """The tuples that belong to the roster's rows, tagged with member, query and version."""
+    kept = tuples
+    shedding = bool(roster.keep_levels)
+    if shedding:
+        kept = tuples.selectExpr("*", f"CAST(pmod(xxhash64(_id), {KEEP_ONE}) AS INT) AS _h")
+    probed = _probe(kept.alias("s"), roster)
+    on = ["s._k = p._k", *_intervals(timestamp)]
+    if shedding:
+        on.append("s._h < p._keep")
+    fallible = any(member.signature.errors for member in roster.members)
+    condition = _by_member(roster, _condition)
+    errors = _by_member(roster, _errors) if fallible else ""
+    on.append(f"(({condition}) OR ({errors}))" if fallible else f"({condition})")
+    joined = probed.alias("s").join(F.broadcast(roster.frame).alias("p"), F.expr(" AND ".join(on)))
+    flags = [f"coalesce({condition}, FALSE) AS {MATCH}", f"coalesce({errors}, FALSE) AS {ERROR}"]
+    return joined.selectExpr(
+        "p._m",
+        "p._query",
+        "p._version",
+        *(f"s.{quote(column)}" for column in roster.columns),
+        "s._id",
+        *(flags if fallible else []),
+    )
+
+
+def _intervals(timestamp: str) -> list[str]:
+    instant = f"unix_micros(s.{quote(timestamp)})"
+    return [
+        f"{instant} > p._start",
+        f"{instant} <= p._until",
+        "s._step > p._since",
+        "s._step <= p._cut",
+    ]
+
+
+def _probe(tuples: DataFrame, roster: Roster) -> DataFrame:
+    """The tuples with `_k`, one row per class that may hold a match."""
+    searched = tuples
+    names: list[str] = []
+    scalars = [
+        edges.scalar().alias(f"_e{number}")
+        for number, edges in enumerate(roster.edges)
+        if edges is not None
+    ]
+    if scalars:
+        searched = tuples.select("s.*", *scalars).alias("s")
+    for number, found in enumerate(roster.classes):
+        names += _search(number, found)
+    hashes = [_hash(number, found) for number, found in enumerate(roster.classes)]
+    if not hashes:
+        return tuples.selectExpr("s.*", "CAST(NULL AS BIGINT) AS _k")
+    if len(hashes) == 1:
+        return searched.selectExpr("s.*", *names, f"{hashes[0]} AS _k")
+    if names:
+        searched = searched.selectExpr("s.*", *names).alias("s")
+    return searched.selectExpr("s.*", f"explode(array({', '.join(hashes)})) AS _k")
+
+
+def _search(number: int, found: ProbeClass) -> list[str]:
+    """A binary search over the class's edges, unrolled; each name builds on the one before."""
+    if found.range_expression is None or not found.bins.edges:
+        return []
+    lines: list[str] = []
+    before = "0"
+    for level in range(found.bins.levels - 1, -1, -1):
+        at = f"({before} + {(1 << level) - 1})"
+        name = f"_b{number}_{level}"
+        reached = f"element_at(_e{number}, {at} + 1) <= ({found.range_expression})"
+        lines.append(f"{before} + if({reached}, {1 << level}, 0) AS {name}")
+        before = name
+    return lines
+
+
+def _hash(number: int, found: ProbeClass) -> str:
+    keys = [
+        f"CAST({expression} AS {kind})"
+        for expression, kind in zip(found.expressions, found.types, strict=True)
+    ]
+    searched = found.range_expression is not None and bool(found.bins.edges)
+    return f"xxhash64({', '.join([str(number), *keys, f'_b{number}_0' if searched else '0'])})"
+
+
+def _by_member(roster: Roster, text: Callable[[Roster, int], str]) -> str:
+    """The text of the member that owns the row: a balanced tree of comparisons of `_m`."""
+
+    def tree(low: int, high: int) -> str:
+        if high - low == 1:
+            return text(roster, low)
+        middle = (low + high) // 2
+        return f"if(p._m < {middle}, {tree(low, middle)}, {tree(middle, high)})"
+
+    return tree(0, len(roster.members)) if roster.members else "FALSE"
+
+
+def _condition(roster: Roster, member: int) -> str:
+    return _bound(roster.members[member].signature.condition, roster.members[member].signature.holes)
+
+
+def _errors(roster: Roster, member: int) -> str:
+    signature = roster.members[member].signature
+    return _bound(signature.errors, signature.holes) if signature.errors else "FALSE"
+
+
+def _bound(text: str, holes: Sequence[str]) -> str:
+    """The text with its holes named by their slots."""
+
+    def named(match: re.Match[str]) -> str:
+        if match.group(1) is None:
+            return match.group(0)
+        hole = int(match.group(1))
+        return f"p.{slot(hole, holes[hole])}"
+
+    return _HOLE.sub(named, text)

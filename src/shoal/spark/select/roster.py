@@ -1,0 +1,159 @@
+"""The roster as a frame: what the rows of a step group look like to Spark.
+
+Built when a roster changes and kept until the next change; a step only joins with it. It is a
+local relation, so that broadcasting it costs no Spark job, and all constants are data: the text
+of a step's plan, and so its compiled code, stays the same whatever the queries ask for.
+
+Columns: `_k` the probe's hash, `_m` the member, `_query`, `_version`, the intervals, `_keep`, and
+the parameters in slots `p<hole>_<type>` that signatures of equal types share.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from shoal.dataplane.rows import RosterRow
+from shoal.log.types import arrow_type, arrow_values
+from shoal.spark.select.index import Member, ProbeClass, classify
+
+__all__ = ["KEEP_LEVELS", "KEEP_ONE", "Roster", "build", "slot"]
+
+#: `keep` as an integer share of this, compared with a hash of the tuple's identity.
+KEEP_ONE = 1 << 16
+#: Different values of `keep` below one that a group tells apart; others are rounded up.
+KEEP_LEVELS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roster:
+    """The rows of a step group, ready to be joined."""
+
+    members: tuple[Member, ...]
+    classes: tuple[ProbeClass, ...]
+    frame: DataFrame
+    #: One row: an array of bin edges per class with bins, `_e<class>`.
+    edges: tuple[DataFrame | None, ...]
+    #: Ascending thresholds of the rows that keep less than everything; empty if none does.
+    keep_levels: tuple[int, ...]
+    #: The greatest threshold: what no row looks at is dropped before the join.
+    keep_most: int
+    columns: tuple[str, ...]
+    size: int
+
+
+def slot(hole: int, spark_type: str) -> str:
+    """The name of the roster column that holds this hole's constants."""
+    tag = "".join(c if c.isalnum() else "_" for c in spark_type.lower())
+    return f"p{hole}_{tag}"
+
+
+def build(spark: SparkSession, members: Sequence[Member]) -> Roster:
+    """The roster of a group of members; the order of members numbers them."""
+    rows = [row for member in members for row in member.rows]
+    levels = _keep_levels(rows)
+    classes = classify(members)
+    tables = [
+        _hashed(spark, number, found, members, levels)
+        for number, found in enumerate(classes)
+        if found.entries
+    ]
+    return Roster(
+        members=tuple(members),
+        classes=classes,
+        frame=spark.createDataFrame(_united(tables, members)),
+        edges=tuple(_edges(spark, number, found) for number, found in enumerate(classes)),
+        keep_levels=levels,
+        keep_most=max((_keep(row, levels) for row in rows), default=KEEP_ONE),
+        columns=tuple(dict.fromkeys(c for row in rows for c in row.columns)),
+        size=len(rows),
+    )
+
+
+def _keep_levels(rows: Sequence[RosterRow]) -> tuple[int, ...]:
+    wanted = sorted(dict.fromkeys(int(row.keep * KEEP_ONE) for row in rows if row.keep < 1.0))
+    return tuple(wanted[-KEEP_LEVELS:])
+
+
+def _keep(row: RosterRow, levels: Sequence[int]) -> int:
+    threshold = int(row.keep * KEEP_ONE)
+    return next((level for level in levels if level >= threshold), KEEP_ONE)
+
+
+_FIXED = [
+    ("_m", pa.int32()),
+    ("_query", pa.string()),
+    ("_version", pa.int32()),
+    ("_start", pa.int64()),
+    ("_until", pa.int64()),
+    ("_since", pa.int64()),
+    ("_cut", pa.int64()),
+    ("_keep", pa.int32()),
+]
+
+
+def _hashed(
+    spark: SparkSession,
+    number: int,
+    found: ProbeClass,
+    members: Sequence[Member],
+    levels: Sequence[int],
+) -> pa.Table:
+    """The entries of one class with the hash that Spark itself computes for their key."""
+    rows = [members[entry.member].rows[entry.row] for entry in found.entries]
+    columns: dict[str, pa.Array] = {
+        "_m": pa.array([entry.member for entry in found.entries], pa.int32()),
+        "_query": pa.array([row.query for row in rows], pa.string()),
+        "_version": pa.array([row.version for row in rows], pa.int32()),
+        "_start": pa.array([row.start for row in rows], pa.int64()),
+        "_until": pa.array([row.until for row in rows], pa.int64()),
+        "_since": pa.array([row.since for row in rows], pa.int64()),
+        "_cut": pa.array([row.cut for row in rows], pa.int64()),
+        "_keep": pa.array([_keep(row, levels) for row in rows], pa.int32()),
+    }
+    for name, (hole, kind) in _slots(members).items():
+        columns[name] = arrow_values(
+            [
+                row.parameters[hole] if _has(members[entry.member], hole, kind) else None
+                for entry, row in zip(found.entries, rows, strict=True)
+            ],
+            kind,
+        )
+    keys = {
+        f"_key{i}": arrow_values([entry.key[i] for entry in found.entries], kind)
+        for i, kind in enumerate(found.types)
+    }
+    keys["_b"] = pa.array([entry.bin for entry in found.entries], pa.int32())
+    hashed = spark.createDataFrame(pa.table(columns | keys)).selectExpr(
+        f"xxhash64({', '.join([str(number), *keys])}) AS _k", *(f"`{c}`" for c in columns)
+    )
+    return hashed.toArrow()
+
+
+def _united(tables: Sequence[pa.Table], members: Sequence[Member]) -> pa.Table:
+    fields = [("_k", pa.int64()), *_FIXED]
+    fields += [(name, arrow_type(kind)) for name, (_, kind) in _slots(members).items()]
+    schema = pa.schema(fields)
+    return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in tables)])
+
+
+def _slots(members: Sequence[Member]) -> dict[str, tuple[int, str]]:
+    """Slot name to (hole, type), over all members."""
+    return {
+        slot(hole, kind): (hole, kind)
+        for member in members
+        for hole, kind in enumerate(member.signature.holes)
+    }
+
+
+def _has(member: Member, hole: int, kind: str) -> bool:
+    holes = member.signature.holes
+    return hole < len(holes) and holes[hole] == kind
+
+
+def _edges(spark: SparkSession, number: int, found: ProbeClass) -> DataFrame | None:
+    if found.range_type is None or not found.bins.edges:
+        return None
+    values = arrow_values([found.bins.edges], f"ARRAY<{found.range_type}>")
+    return spark.createDataFrame(pa.table({f"_e{number}": values}))
