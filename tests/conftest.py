@@ -100,26 +100,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
 
 def _build_session(folder: Path) -> "SparkSession":
-    from pyspark.sql import SparkSession
+    from shoal.spark.session import build
 
     settings_of_tests = {
         "spark.driver.memory": "2g",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
-    builder = SparkSession.builder.master("local[2]").appName("shoal-tests")
-    for key, value in settings_of_tests.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    return build("local[2]", settings_of_tests)
 
 
 @pytest.fixture(autouse=True)

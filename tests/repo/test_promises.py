@@ -50,8 +50,8 @@ def test_kept_in_all_four_places(promise: str) -> None:
     }
     missing = [what for what, found in places.items() if not found]
     assert not missing, (
-        f"{promise} ({PROMISES[promise]}) has no {' and no '.join(missing)}; found: {places}\n"
-        f"{__doc__}"
+        f"{promise} ({PROMISES[promise]}) has no {' and no '.join(missing)}; found: {places}. "
+        "Where each belongs: the first lines of tests/repo/test_promises.py"
     )
 
 
