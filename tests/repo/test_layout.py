@@ -19,6 +19,17 @@ UNIT = TESTS / "unit"
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
+def test_every_folder_is_a_package() -> None:
+    """A folder without `__init__.py` is not installed and not type-checked."""
+    folders = dict.fromkeys(module.path.parent for module in source_modules())
+    complaints = [
+        f"{folder.relative_to(ROOT)}: no __init__.py"
+        for folder in folders
+        if folder.name != "src" and not (folder / "__init__.py").exists()
+    ]
+    report(complaints, "add it, with a docstring that says what the folder is for")
+
+
 @pytest.mark.parametrize("module", source_modules(), ids=lambda module: module.place)
 def test_opens_with_a_docstring(module: Module) -> None:
     """A module explains itself first."""
