@@ -23,7 +23,8 @@ from typing import Literal
 from shoal.kernel.errors import LocalError, StorageError, UserError
 from shoal.kernel.ids import check_name
 from shoal.log.durable import create_if_absent, sync_folder
-from shoal.log.objects import JSON, encode, ensure_folder, file_names, read_object
+from shoal.log.objects import JSON, encode, file_names, read_object
+from shoal.log.root import make_folder
 
 __all__ = ["Batch", "Catalog", "Definition", "Kind"]
 
@@ -79,7 +80,7 @@ class Catalog:
     def create(self, kind: Kind, name: str, body: Mapping[str, JSON]) -> Definition:
         """Take the name; an error if it is taken. Durable on return."""
         name = check_name(_SINGULAR[kind], name)
-        ensure_folder(self._folder / kind)
+        make_folder(self._folder / kind)
         made = self._take(kind, name, body)
         if made is None:
             raise UserError(
@@ -101,7 +102,7 @@ class Catalog:
             )
         for name, body in named.items():
             self._encoded(name, 1, body, dropped=False)
-        ensure_folder(self._folder / kind)
+        make_folder(self._folder / kind)
         with ThreadPoolExecutor(max_workers=_WRITERS) as pool:
             results = pool.map(lambda item: self._take(kind, *item), named.items())
             outcome = dict(zip(named, results, strict=True))

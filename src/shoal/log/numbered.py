@@ -29,13 +29,14 @@ Not here: what entries mean and how a snapshot condenses them (`rosterlog`, `jou
 
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.kernel.errors import Fenced, LocalError, StorageError
 from shoal.log.durable import TEMPORARY_MARK, create_if_absent
-from shoal.log.objects import JSON, encode, ensure_folder, file_names, read_object
+from shoal.log.objects import JSON, encode, file_names, read_object
+from shoal.log.root import make_folder
 
 __all__ = ["NumberedLog", "Reading"]
 
@@ -68,14 +69,15 @@ class Reading:
 
 
 class NumberedLog:
-    """One log in one folder; `trace` is told the crash points by name and is for tests."""
+    """One log in one folder: any number of readers, one owner at a time."""
 
-    def __init__(self, folder: Path, *, trace: Callable[[str], None] | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._snapshots = folder / "snapshots"
-        self._trace = trace or (lambda point: None)
         self._epoch = 0
+        #: Empty while this object may not append.
         self._writer = ""
+        self._fenced = False
         self._number = 0
         self._objects_since = 0
         self._bytes_since = 0
@@ -85,6 +87,11 @@ class NumberedLog:
     def number(self) -> int:
         """The number of the last object this writer claimed or appended; 0 before a claim."""
         return self._number
+
+    @property
+    def claimed(self) -> bool:
+        """True while this object may append; False after Fenced or an append that failed."""
+        return bool(self._writer)
 
     @property
     def snapshot_due(self) -> bool:
@@ -98,20 +105,23 @@ class NumberedLog:
         """Take the log over for this epoch; returns all that it holds. Fences earlier writers."""
         if epoch < 1:
             raise LocalError(f"epoch {epoch} cannot own {self._folder}", detail="epochs begin at 1")
-        ensure_folder(self._snapshots)
+        if self._fenced and epoch <= self._epoch:
+            raise self._lost(self._epoch, "it was fenced before, and that is for good")
+        make_folder(self._snapshots)
         self._writer = ""
         writer = secrets.token_hex(8)
         for _ in range(ATTEMPTS_MAX):
             reading = self._read_whole()
             if reading.epoch > epoch:
-                raise self._fenced(epoch, f"it is at epoch {reading.epoch}")
+                self._fenced, self._epoch = True, max(epoch, self._epoch)
+                raise self._lost(epoch, f"it is at epoch {reading.epoch}")
             number = reading.number + 1
-            self._trace("claim: read")
             if not self._create(number, epoch, writer, ()):
                 continue
             if self._newest_snapshot() >= number:
                 continue
             self._epoch, self._writer, self._number = epoch, writer, number
+            self._fenced = False
             self._objects_since += 1
             self._remove_unfinished(number)
             return Reading(number=number, epoch=epoch, whole=True, entries=reading.entries)
@@ -129,9 +139,9 @@ class NumberedLog:
         # Whatever interrupts the lines below leaves the outcome open until the next claim.
         self._writer = ""
         created = self._create(number, epoch, writer, entries)
-        self._trace("append: created")
         if not created or self._newest_snapshot() >= number:
-            raise self._fenced(epoch, f"number {number} was taken by {self._taker(number)}")
+            self._fenced = True
+            raise self._lost(epoch, f"number {number} was taken by {self._taker(number)}")
         self._writer, self._number = writer, number
         self._objects_since += 1
         return number
@@ -144,7 +154,6 @@ class NumberedLog:
         create_if_absent(self._snapshots / f"{self._number:020d}.json", data)
         self._objects_since = self._bytes_since = 0
         self._snapshot_bytes = len(data)
-        self._trace("snapshot: created")
         snapshots = _numbers(self._snapshots)
         if len(snapshots) < SNAPSHOTS_KEPT:
             return
@@ -153,7 +162,6 @@ class NumberedLog:
             if number > floor:
                 break
             self._path(number).unlink(missing_ok=True)
-            self._trace("snapshot: removed one")
         for number in snapshots[:-SNAPSHOTS_KEPT]:
             (self._snapshots / f"{number:020d}.json").unlink(missing_ok=True)
 
@@ -284,7 +292,7 @@ class NumberedLog:
         except FileNotFoundError:
             return
 
-    def _fenced(self, epoch: int, detail: str) -> Fenced:
+    def _lost(self, epoch: int, detail: str) -> Fenced:
         return Fenced(
             f"epoch {epoch} no longer owns the log {self._folder}",
             detail=detail,

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from shoal.kernel.errors import LocalError, StorageError, UserError
-from shoal.log.durable import sync_folder
 
 __all__ = [
     "FILE_NAME_MAX",
     "JSON",
     "check_file_name",
     "encode",
-    "ensure_folder",
     "file_names",
     "read_object",
 ]
@@ -85,32 +83,6 @@ def file_names(folder: Path) -> list[str]:
         return []
     except OSError as error:
         raise _unreadable(folder, error) from error
-
-
-def ensure_folder(path: Path) -> None:
-    """Create the folder and what is missing above it, for its owner alone, and make it durable."""
-    missing = []
-    while not path.is_dir():
-        missing.append(path)
-        path = path.parent
-    for folder in reversed(missing):
-        try:
-            os.mkdir(folder, 0o700)
-        except FileExistsError:
-            if folder.is_dir():
-                continue
-            raise StorageError(
-                f"cannot create the folder {folder}",
-                detail="a file of this name is in the way",
-                hint="was it put there by hand? move it away",
-            ) from None
-        except OSError as error:
-            raise StorageError(
-                f"cannot create the folder {folder}",
-                detail=str(error.strerror),
-                hint="look at the rights and the free space of the root: shoal doctor",
-            ) from error
-        sync_folder(folder.parent)
 
 
 def _unreadable(path: Path, error: OSError) -> StorageError:

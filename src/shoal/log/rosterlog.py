@@ -11,7 +11,7 @@ Not here: which tuples a row wants (`spark/`), and when a row is put or pruned.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -42,12 +42,11 @@ class Roster:
 class RosterLog:
     """The roster log in one folder. `load` needs no ownership; `put` and `prune` need a claim."""
 
-    def __init__(self, folder: Path, *, trace: Callable[[str], None] | None = None) -> None:
-        self._log = NumberedLog(folder, trace=trace)
+    def __init__(self, folder: Path) -> None:
+        self._log = NumberedLog(folder)
         self._folder = folder
         self._epoch = 0
         self._rows: _Rows = {}
-        self._open = False
 
     def load(self) -> Roster:
         """The rows as they are on disk now; version 0 and no rows where there is no log yet."""
@@ -57,7 +56,7 @@ class RosterLog:
     def claim(self, epoch: int) -> Roster:
         """Take the log over for the instance's new owner; fences earlier owners (L3)."""
         reading = self._log.claim(epoch)
-        self._epoch, self._rows, self._open = epoch, self._folded(reading), True
+        self._epoch, self._rows = epoch, self._folded(reading)
         self._condense()
         return _roster(reading.number, self._rows)
 
@@ -86,13 +85,10 @@ class RosterLog:
         return dropped
 
     def _append(self, entry: dict[str, JSON]) -> int:
-        if not self._open and self._epoch:
+        if not self._log.claimed and self._epoch:
             # An append failed and its outcome is open: what is on disk decides.
             self.claim(self._epoch)
-        self._open = False
-        number = self._log.append([entry])
-        self._open = True
-        return number
+        return self._log.append([entry])
 
     def _condense(self) -> None:
         if not self._log.snapshot_due:
