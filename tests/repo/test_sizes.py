@@ -4,6 +4,8 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
+import pytest
+
 from tests.repo.source import Module, exceptions, python_modules, report, source_modules
 
 LINE_COLUMNS_MAX = 100
@@ -56,6 +58,23 @@ def test_nesting() -> None:
     """No block lies deeper than three inside its function."""
     depths = {f"{module.place}:{node.name}": _depth(node.body) for module, node in _functions()}
     _hold(depths, limit=NESTING_MAX, section="nesting", unit="deep")
+
+
+@pytest.mark.parametrize(
+    ("text", "depth"),
+    [
+        ("x = 1", 0),
+        ("if a: b", 1),
+        ("if a: b\nelif c: d\nelse: e", 1),
+        ("for a in b:\n if c:\n  with d:\n   e", 3),
+        ("try:\n f()\nexcept E:\n if a: b", 2),
+        ("match a:\n case 1:\n  while b: c", 2),
+        ("if a:\n b\nelse:\n if c: d\n e", 2),
+    ],
+)
+def test_depth_is_counted_as_it_reads(text: str, depth: int) -> None:
+    """An `elif` is no deeper than its `if`; every other block inside a block is."""
+    assert _depth(ast.parse(text).body) == depth
 
 
 def _hold(sizes: dict[str, int], *, limit: int, section: str, unit: str) -> None:

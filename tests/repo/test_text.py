@@ -43,3 +43,18 @@ def test_no_file_contains(what: str) -> None:
         if pattern.search(line)
     ]
     report(complaints, "do it now or write an issue; pin versions only; use relative paths")
+
+
+@pytest.mark.parametrize(
+    ("line", "caught"),
+    [
+        ("# TO" + "DO: later", True),
+        ("cd /ro" + "ot/shoal", True),
+        ("path = '/ho" + "me/ann/x'", True),
+        ("<root>/tables and tmp_path / 'root'", False),
+        ("pip install --index-" + "url x", True),
+    ],
+)
+def test_the_patterns_catch_what_they_are_for(line: str, caught: bool) -> None:
+    """One line of each kind, and one that only looks like it."""
+    assert any(re.search(pattern, line) for pattern in BANNED.values()) is caught
