@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ VIOLATIONS = (
     ("query/__init__.py", "def f():\n    import threading", "not allowed to import threading"),
     ("log/__init__.py", "import pyspark.sql", "shoal.log -> pyspark"),
     ("spark/__init__.py", "import deltalake", "shoal.spark -> deltalake"),
-    ("query/signature_.py", "import sqlglot", "shoal.query.signature_ -> sqlglot"),
+    ("kernel/errors.py", "import sqlglot", "shoal.kernel.errors -> sqlglot"),
     ("log/__init__.py", "import rich.table", "shoal.log -> rich"),
     ("utils/__init__.py", "", "utils"),
 )
@@ -72,6 +73,19 @@ def test_the_contracts_name_all_of_the_pure_side() -> None:
     named = parser["importlinter:contract:pure"]["source_modules"].split()
     existing = [f"shoal.{name}" for name in PURE if (SRC / "shoal" / name).is_dir()]
     assert sorted(named) == sorted(existing)
+
+
+def test_only_the_sql_files_of_query_know_sqlglot() -> None:
+    """The contract allows sqlglot under query/; here it is one family of files: sql.py, sql_*.py."""
+    complaints = [
+        f"{module.place}:{node.lineno}: imports {name}"
+        for module in source_modules()
+        if not re.fullmatch(r"shoal\.query\.sql(_\w+)?", module.name)
+        for node in ast.walk(module.tree)
+        for name in _imported(node)
+        if name.partition(".")[0] == "sqlglot"
+    ]
+    report(complaints, "let query/sql.py hand on a type of our own")
 
 
 def test_shoal_itself_hands_on_lazily() -> None:
