@@ -76,7 +76,7 @@ def test_the_contracts_name_all_of_the_pure_side() -> None:
 
 
 def test_only_the_sql_files_of_query_know_sqlglot() -> None:
-    """The contract allows sqlglot under query/; here it is one family of files: sql.py, sql_*.py."""
+    """The contract allows sqlglot under query/; this test, only in sql.py and sql_*.py."""
     complaints = [
         f"{module.place}:{node.lineno}: imports {name}"
         for module in source_modules()
