@@ -1,0 +1,225 @@
+"""SQL text to a tree: `SELECT columns | * FROM stream [WHERE predicate]`, in Spark's dialect.
+
+Promises   any text gives a tree or a UserError that says where and what is possible; what the
+           parser reads otherwise than Spark does is refused, never guessed at.
+Not here   the predicate's nodes (`sql_terms.py`); types beyond those of constants (`draft.py`).
+
+The parser is sqlglot's, made plain: it builds no functions (ours is the list), tells CAST from
+TRY_CAST, and takes string constants with Spark's own escapes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from shoal.kernel.errors import UserError
+from shoal.query.catalog import StreamDef
+from shoal.query.sql_terms import Reader, refuse
+from shoal.query.terms.literals import unescape
+from shoal.query.terms.tree import Term
+
+__all__ = ["TEXT_MAX", "Parsed", "parse", "stream_of"]
+
+#: Characters of a query; an IN list of a few thousand constants fits.
+TEXT_MAX = 65_536
+
+_POSSIBLE = "possible is SELECT columns | * FROM stream [WHERE predicate]"
+_CLAUSES = {
+    "with_": "WITH",
+    "distinct": "DISTINCT",
+    "joins": "a join",
+    "laterals": "LATERAL VIEW",
+    "pivots": "PIVOT",
+    "group": "GROUP BY",
+    "having": "HAVING",
+    "qualify": "QUALIFY",
+    "windows": "WINDOW",
+    "order": "ORDER BY",
+    "sort": "SORT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+    "sample": "TABLESAMPLE",
+    "hint": "a hint",
+    "alias": "an alias",
+    "when": "a time",
+    "version": "a version",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """What a text says: declared column names, and the predicate, if there is one."""
+
+    columns: tuple[str, ...]
+    where: Term | None
+
+
+class _PlainParser(SparkParser):
+    """Spark's grammar without the functions that sqlglot would rewrite for other engines."""
+
+    STRICT_CAST = True
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: SparkParser.NO_PAREN_FUNCTION_PARSERS[name] for name in ("CASE", "IF")
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST", "EXTRACT")
+    } | {"CAST": lambda self: self._parse_cast(True)}
+    UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
+        token: SparkParser.UNARY_PARSERS[token] for token in (TokenType.NOT, TokenType.DASH)
+    }
+
+
+_SPARK = Spark()
+
+
+def stream_of(text: str) -> str:
+    """The name of the stream that a query reads, in lower case."""
+    return _table(_select(text), text).name.lower()
+
+
+def parse(text: str, stream: StreamDef, extra_functions: tuple[str, ...]) -> Parsed:
+    """The columns and the predicate of a query over this stream."""
+    select = _select(text)
+    table = _table(select, text)
+    if table.name.lower() != stream.name:
+        what = f"stream {table.name!r} is not {stream.name}"
+        raise refuse(what, table, text, hint=f"write FROM {stream.name}")
+    names = (table.alias.lower() or stream.name,)
+    reader = Reader(text=text, stream=stream, qualifiers=names, extra_functions=extra_functions)
+    columns = _columns(select, reader)
+    where = select.args.get("where")
+    return Parsed(columns=columns, where=reader.term(where.this, depth=0) if where else None)
+
+
+def _select(text: str) -> exp.Select:
+    if len(text) > TEXT_MAX or "\0" in text or not _encodable(text):
+        what = f"a query has at most {TEXT_MAX} characters, all of them Unicode"
+        raise UserError(what, detail=f"here {len(text)}", hint="keep long lists in a stream")
+    tokens = _tokens(text)
+    if not tokens or tokens[0].token_type != TokenType.SELECT:
+        first = tokens[0].text if tokens else ""
+        raise UserError(f"a query cannot begin with {first!r}", hint=_POSSIBLE, line=1, column=1)
+    trees = [tree for tree in _trees(text, tokens) if tree is not None]
+    if len(trees) != 1 or not isinstance(trees[0], exp.Select):
+        kind = type(trees[0]).__name__.upper() if len(trees) == 1 else "several statements"
+        raise UserError(f"a query cannot be {kind}", hint=_POSSIBLE)
+    select = trees[0]
+    for name, value in select.args.items():
+        if value and name not in ("expressions", "from_", "where"):
+            clause = _CLAUSES.get(name, name.upper())
+            node = value[0] if isinstance(value, list) else value
+            raise refuse(f"{clause} cannot be used in a selection", node, text, hint=_POSSIBLE)
+    return select
+
+
+def _encodable(text: str) -> bool:
+    return not any(0xD800 <= ord(character) < 0xE000 for character in text)
+
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        raw = _SPARK.tokenize(text)
+    except SqlglotError as error:
+        raise UserError("query cannot be read", detail=_first_line(error), hint=_POSSIBLE) from None
+    except Exception as error:  # noqa: BLE001 - sqlglot also fails with plain Python errors
+        raise UserError("query cannot be read", detail=_first_line(error), hint=_POSSIBLE) from None
+    tokens: list[Token] = []
+    for token in raw:
+        if token.token_type != TokenType.STRING:
+            tokens.append(token)
+            continue
+        body = text[token.start + 1 : token.end]
+        last = tokens[-1] if tokens else None
+        if last is None or last.token_type != TokenType.STRING:
+            tokens.append(_string(unescape(body), token, token.start))
+            continue
+        # Neighbouring constants are one constant; a doubled quote stands for itself.
+        glue = text[token.start] if last.end + 1 == token.start else ""
+        same = text[last.end : last.end + 1] == glue
+        tokens[-1] = _string(last.text + (glue if same else "") + unescape(body), token, last.start)
+    return tokens
+
+
+def _string(value: str, token: Token, start: int) -> Token:
+    return Token(TokenType.STRING, value, token.line, token.col, start, token.end)
+
+
+def _trees(text: str, tokens: list[Token]) -> list[Any]:
+    parser = _PlainParser(dialect=_SPARK, error_level=ErrorLevel.IMMEDIATE)
+    try:
+        return list(parser.parse(tokens, text))
+    except RecursionError:
+        what = "query is nested too deep"
+        raise UserError(what, hint="use fewer parentheses, or IN for a long OR") from None
+    except ParseError as error:
+        known: Mapping[str, Any] = error.errors[0] if error.errors else {}
+        description = str(known.get("description") or "")
+        # The parser's own words for a missing operand name its classes.
+        plain = (
+            description if description and "class" not in description else "something is missing"
+        )
+        raise UserError(
+            "query cannot be read",
+            detail=plain,
+            hint=_POSSIBLE,
+            line=known.get("line"),
+            column=known.get("col"),
+        ) from None
+    except Exception as error:  # noqa: BLE001 - whatever it trips over, the text is to blame
+        raise UserError("query cannot be read", detail=_first_line(error), hint=_POSSIBLE) from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _table(select: exp.Select, text: str) -> exp.Table:
+    source = select.args.get("from_")
+    if source is None:
+        raise UserError("query reads no stream", hint=_POSSIBLE)
+    table = source.this
+    plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
+    extra = {name: value for name, value in table.args.items() if value}
+    for allowed in ("this", "alias"):
+        extra.pop(allowed, None)
+    alias = table.args.get("alias")
+    if not plain or extra or (alias is not None and alias.args.get("columns")):
+        what = "a query reads one stream, by its name"
+        raise refuse(what, table, text, hint=_POSSIBLE)
+    found: exp.Table = table
+    return found
+
+
+def _columns(select: exp.Select, reader: Reader) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for item in select.expressions:
+        if isinstance(item, exp.Star) and not any(item.args.values()):
+            every = [column.name for column in reader.stream.columns]
+        elif isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
+            every = [reader.column(item).name]
+        else:
+            raise refuse(
+                "an expression cannot be selected",
+                item,
+                reader.text,
+                detail="a selection delivers columns as they are, under their own names",
+                hint="select the columns it needs, and compute where the results are read",
+            )
+        for name in every:
+            if name in names:
+                hint = "a result has each column once"
+                raise refuse(f"column {name!r} is selected twice", item, reader.text, hint=hint)
+            names[name] = None
+    if not names:
+        raise UserError("query selects nothing", hint=_POSSIBLE)
+    return tuple(names)

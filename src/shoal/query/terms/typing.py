@@ -1,0 +1,265 @@
+"""Types after Spark's coercion: which questions to ask Spark, and what the answers change.
+
+    price > 5         asks   typeof(s.`price`), typeof((s.`price` > 1)), typeof(coalesce(...))
+    kwh > 1.5         becomes   kwh > Literal(DOUBLE, 1.5)
+    meter = 5.5       becomes   CAST(meter AS DECIMAL(11,1)) = Literal(DECIMAL(11,1), 5.5)
+    name = 5          becomes   CAST(name AS BIGINT) = Literal(BIGINT, 5)
+
+A question is an expression over NULLs of the columns' types; the answer is its type. Where
+Spark looks at a constant's digits (a whole number beside a DECIMAL), the question has a
+constant with as many digits; otherwise a typed NULL, so that few different questions are asked.
+
+Promises   the rewritten tree computes, with its constants as typed holes, what Spark computes
+           for the text; no constant changes its value; every implied cast is written out.
+Not here   asking (`spark/`), and safe forms (`safe.py`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+
+from shoal.kernel.errors import LocalError, UserError
+from shoal.query.functions import FUNCTIONS
+from shoal.query.terms.literals import convert, decimal_type
+from shoal.query.terms.tree import (
+    COMPARISONS,
+    Call,
+    ColumnRef,
+    Convert,
+    Literal,
+    Term,
+    children,
+    walk,
+)
+from shoal.query.terms.types import DIGITS_MAX, INTEGRAL, decimal_parts, is_decimal, is_numeric
+
+__all__ = ["ARITHMETIC", "Typing", "call_text"]
+
+ARITHMETIC = ("+", "-", "*", "/", "%", "div")
+_PATTERNS = ("like", "ilike", "rlike")
+_SUFFIX = {"TINYINT": "Y", "SMALLINT": "S", "BIGINT": "L"}
+
+
+def call_text(call: Call, args: list[str]) -> str:
+    """A call as Spark SQL, of arguments that are text already."""
+    op, fixed = call.op, call.fixed
+    if op in ("and", "or"):
+        return "(" + f" {op.upper()} ".join(args) + ")"
+    if op in _PATTERNS:
+        escape = f" ESCAPE {fixed[0]}" if fixed else ""
+        return f"({args[0]} {op.upper()} {args[1]}{escape})"
+    if op in COMPARISONS or op in ARITHMETIC or op == "||":
+        return f"({args[0]} {op} {args[1]})"
+    if op in ("is_null", "is_true", "is_false"):
+        return f"({args[0]} IS {op[3:].upper()})"
+    if op == "not":
+        return f"(NOT {args[0]})"
+    if op == "case":
+        pairs = zip(args[0::2], args[1::2], strict=False)
+        text = "".join(f" WHEN {condition} THEN {value}" for condition, value in pairs)
+        rest = f" ELSE {args[-1]}" if len(args) % 2 else ""
+        return f"(CASE{text}{rest} END)"
+    if op == "in":
+        return f"({args[0]} IN ({', '.join(args[1:])}))"
+    parts = list(args)
+    positions = FUNCTIONS[op].fixed if op in FUNCTIONS else ()
+    for at, text in zip(positions, fixed, strict=False):
+        parts.insert(at, text)
+    return f"{op}({', '.join(parts)})"
+
+
+class Typing:
+    """The questions of one predicate; with the answers, its typed form."""
+
+    def __init__(self, terms: tuple[Term, ...]) -> None:
+        self._terms = terms
+        self._decimals = any(_has_decimal(node) for term in terms for node in walk(term))
+        self._known: Mapping[str, str] = {}
+        questions: dict[str, None] = {}
+        for term in terms:
+            for node in walk(term):
+                questions.update(dict.fromkeys(self._questions(node)))
+        #: Expressions over `s.<column>` whose types are needed.
+        self.questions = tuple(questions)
+
+    def typed(self, answers: Mapping[str, str]) -> tuple[Term, ...]:
+        """The terms with implied casts written out and constants converted."""
+        self._known = answers
+        for term in self._terms:
+            type_ = self.type_of(term)
+            if type_ not in ("BOOLEAN", "VOID"):
+                what = f"a condition has type {type_}, not BOOLEAN"
+                raise UserError(what, hint="compare it with something")
+        return tuple(self._typed(term) for term in self._terms)
+
+    def type_of(self, term: Term) -> str:
+        """The type of a node of the original tree."""
+        if isinstance(term, ColumnRef | Literal | Convert):
+            return term.type
+        return self._answer(self._probe(term))
+
+    def _answer(self, question: str) -> str:
+        if question not in self._known:
+            raise LocalError("a question about a type has no answer", detail=question)
+        return self._known[question]
+
+    def _questions(self, term: Term) -> list[str]:
+        if not isinstance(term, Call):
+            return []
+        asked = [self._probe(term)]
+        if self._is_joint(term):
+            asked.append(self._joint(term.args))
+        return asked
+
+    @staticmethod
+    def _is_joint(term: Call) -> bool:
+        """Whether Spark coerces the operands to one type."""
+        return term.op in COMPARISONS or term.op in ("in", "nullif") or term.op in ARITHMETIC
+
+    def _joint(self, args: tuple[Term, ...]) -> str:
+        shown = dict.fromkeys(self._probe(arg) for arg in args)
+        return f"coalesce({', '.join(shown)})"
+
+    def _probe(self, term: Term) -> str:
+        """The question's text of a node: its constants are gone."""
+        match term:
+            case ColumnRef(name=name):
+                return "s.`" + name.replace("`", "``") + "`"
+            case Literal(type="VOID"):
+                return "NULL"
+            case Literal(type=type_, value=value):
+                if self._decimals and type_ in INTEGRAL and isinstance(value, int):
+                    return "1" + "0" * (len(str(abs(value))) - 1) + _SUFFIX.get(type_, "")
+                return f"CAST(NULL AS {type_})"
+            case Convert(type=type_, tried=tried):
+                return f"{'TRY_CAST' if tried else 'CAST'}({self._probe(term.term)} AS {type_})"
+            case Call(op="in", args=args):
+                shown = [self._probe(arg) for arg in args]
+                return call_text(term, list(dict.fromkeys(shown))) if len(shown) > 1 else "NULL"
+            case Call(args=args):
+                return call_text(term, [self._probe(arg) for arg in args])
+        raise LocalError("a hole has no type question")
+
+    def _typed(self, term: Term) -> Term:
+        if isinstance(term, Convert):
+            return replace(term, term=self._typed(term.term))
+        if not isinstance(term, Call):
+            return term
+        return replace(self._typed_call(term), type=self.type_of(term))
+
+    def _typed_call(self, term: Call) -> Call:
+        if term.op in COMPARISONS or term.op in ("in", "nullif"):
+            return self._compared(term)
+        if term.op in ARITHMETIC or term.op in ("negative", "abs"):
+            return self._computed(term)
+        if term.op in ("case", "coalesce", "greatest", "least", "nanvl"):
+            return self._chosen(term)
+        return replace(term, args=tuple(self._typed(arg) for arg in term.args))
+
+    def _compared(self, term: Call) -> Call:
+        """Both sides in their common type; an IN list as one array."""
+        common = self._common(term)
+        subject = self._as(term.args[0], common)
+        if term.op != "in":
+            return replace(term, args=(subject, self._as(term.args[1], common)))
+        values: dict[str, Literal] = {}
+        for value in term.args[1:]:
+            literal = self._as(value, common)
+            assert isinstance(literal, Literal)
+            values.setdefault(repr(literal.value), literal)
+        ordered = tuple(values[key].value for key in sorted(values))
+        array = Literal(type=f"ARRAY<{common}>", value=ordered, at=term.args[1].at)
+        return replace(term, args=(subject, array))
+
+    def _common(self, term: Call) -> str:
+        types = [self._exact(arg, self.type_of(arg)) for arg in term.args]
+        others = [type_ for type_ in types if type_ != "VOID"]
+        exact = all(type_ in INTEGRAL or is_decimal(type_) for type_ in others)
+        if exact and any(is_decimal(type_) for type_ in others):
+            return _widest(others, term)
+        return self._answer(self._joint(term.args))
+
+    def _exact(self, term: Term, type_: str) -> str:
+        """A whole constant beside a DECIMAL has just the digits that it needs."""
+        if self._decimals and isinstance(term, Literal) and type_ in INTEGRAL:
+            assert isinstance(term.value, int) or term.value is None
+            return type_ if term.value is None else decimal_type(Decimal(abs(term.value)))
+        return type_
+
+    def _as(self, term: Term, target: str) -> Term:
+        """The term in a type that Spark coerces it to."""
+        source = self.type_of(term)
+        if isinstance(term, Literal):
+            return Literal(type=target, value=convert(term.value, source, target), at=term.at)
+        typed = self._typed(term)
+        if source in (target, "VOID"):
+            return typed
+        return Convert(term=typed, type=target, tried=False, implied=True, at=term.at)
+
+    def _computed(self, term: Call) -> Call:
+        """Arithmetic: numbers only; a constant in the type that Spark computes with."""
+        for arg in term.args:
+            if not is_numeric(self.type_of(arg)) and self.type_of(arg) != "VOID":
+                raise UserError(
+                    f"{term.op} cannot take a {self.type_of(arg)}",
+                    hint="write CAST(... AS DOUBLE) for text; for dates use date_add, datediff",
+                )
+        result = self.type_of(term)
+        types = [self.type_of(arg) for arg in term.args]
+        if term.op == "div" and any(type_ not in INTEGRAL for type_ in types):
+            raise UserError("div takes whole numbers", hint="write floor(a / b)")
+        if len(term.args) == 1:
+            return replace(term, args=tuple(self._typed(arg) for arg in term.args))
+        decimal = any(map(is_decimal, types)) and (is_decimal(result) or result == "VOID")
+        return replace(
+            term, args=tuple(self._operand(arg, term, decimal=decimal) for arg in term.args)
+        )
+
+    def _operand(self, arg: Term, term: Call, *, decimal: bool) -> Term:
+        if not isinstance(arg, Literal):
+            return self._typed(arg)
+        if arg.type == "VOID":
+            return self._as(arg, self._answer(self._joint(term.args)))
+        if decimal:
+            target = self._exact(arg, arg.type)
+            return Literal(type=target, value=convert(arg.value, arg.type, target), at=arg.at)
+        return self._as(arg, self._answer(self._joint(term.args)))
+
+    def _chosen(self, term: Call) -> Call:
+        """Branches in the type of the whole; conditions as they are."""
+        result = self.type_of(term)
+        args = []
+        for at, arg in enumerate(term.args):
+            is_condition = term.op == "case" and at % 2 == 0 and at + 1 < len(term.args)
+            if is_condition:
+                args.append(self._typed(arg))
+                continue
+            if self.type_of(arg) == "STRING" and result != "STRING":
+                raise UserError(
+                    f"the branches of {term.op} have different types",
+                    detail=f"STRING and {result}",
+                    hint="write CAST(... AS STRING) or the like, so that they agree",
+                )
+            keep = result == "VOID" or (isinstance(arg, Call) and self.type_of(arg) == "VOID")
+            args.append(self._typed(arg) if keep else self._as(arg, result))
+        return replace(term, args=tuple(args))
+
+
+def _has_decimal(node: Term) -> bool:
+    if isinstance(node, ColumnRef | Literal | Convert) and is_decimal(node.type):
+        return True
+    return any(_has_decimal(part) for part in children(node) if isinstance(part, Literal))
+
+
+def _widest(types: list[str], term: Call) -> str:
+    """The DECIMAL that holds all values of these types: comparing in it is exact."""
+    parts = [decimal_parts(type_) for type_ in types]
+    scale = max(scale for _, scale in parts)
+    whole = max(precision - scale for precision, scale in parts)
+    if whole + scale > DIGITS_MAX:
+        raise UserError(
+            f"the sides of {term.op} cannot be compared exactly",
+            detail=f"they need {whole} digits before the point and {scale} after it",
+            hint="a DECIMAL has 38 digits; write CAST(... AS DOUBLE) if that is enough",
+        )
+    return f"DECIMAL({whole + scale},{scale})"
