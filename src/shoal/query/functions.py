@@ -24,16 +24,20 @@ class Function:
 
     least: int
     most: int
+    #: How many of the first arguments may be text; later ones Spark would cast, and may throw.
+    text: int = 0
     #: Positions that Spark wants constant: they stay in the text and in the signature.
     fixed: tuple[int, ...] = ()
     #: Safe form by kind of the first argument; a kind that is missing never throws.
     safe: Mapping[str, str] | None = None
 
 
-def _plain(names: str, least: int, most: int | None = None) -> dict[str, Function]:
+def _plain(
+    names: str, least: int, most: int | None = None, *, text: int = 0
+) -> dict[str, Function]:
     """Functions that never throw, by the number of their arguments."""
     top = least if most is None else most
-    return {name: Function(least=least, most=top) for name in names.split()}
+    return {name: Function(least=least, most=top, text=text) for name in names.split()}
 
 
 _INTEGRAL_OR_DECIMAL = ("integral", "decimal")
@@ -81,10 +85,10 @@ SYNONYMS = {
 
 FUNCTIONS: Mapping[str, Function] = {
     # Choice: lazy from left to right; what is not reached cannot throw.
-    **_plain("coalesce", 1, 50),
-    **_plain("nullif", 2),
+    **_plain("coalesce", 1, 50, text=50),
+    **_plain("nullif", 2, text=2),
     **_plain("nanvl", 2),
-    **_plain("greatest least", 2, 50),
+    **_plain("greatest least", 2, 50, text=50),
     **_plain("isnan", 1),
     # Numbers: IEEE 754 functions of one argument give NULL or NaN outside their domain.
     **_plain("sqrt cbrt exp expm1 ln log2 log10 log1p signum degrees radians", 1),
@@ -100,11 +104,12 @@ FUNCTIONS: Mapping[str, Function] = {
     "round": Function(least=1, most=2, fixed=(1,)),
     "bround": Function(least=1, most=2, fixed=(1,)),
     # Text: nothing here is longer than its arguments together.
-    **_plain("upper lower length trim ltrim rtrim reverse initcap ascii md5 sha1 crc32", 1),
-    **_plain("startswith endswith contains instr left right", 2),
-    **_plain("substring", 2, 3),
-    **_plain("translate", 3),
-    **_plain("concat hash xxhash64", 1, 20),
+    **_plain("upper lower length trim ltrim rtrim reverse initcap ascii md5 sha1 crc32", 1, text=1),
+    **_plain("startswith endswith contains instr", 2, text=2),
+    **_plain("left right", 2, text=1),
+    **_plain("substring", 2, 3, text=1),
+    **_plain("translate", 3, text=3),
+    **_plain("concat hash xxhash64", 1, 20, text=20),
     # Time: UTC; of DATE or TIMESTAMP.
     **_plain("year quarter month dayofmonth dayofweek weekday dayofyear weekofyear", 1),
     **_plain("hour minute second last_day unix_date", 1),

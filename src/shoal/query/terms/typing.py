@@ -148,13 +148,46 @@ class Typing:
         return replace(self._typed_call(term), type=self.type_of(term))
 
     def _typed_call(self, term: Call) -> Call:
-        if term.op in COMPARISONS or term.op in ("in", "nullif"):
+        if term.op in COMPARISONS or term.op == "in":
             return self._compared(term)
         if term.op in ARITHMETIC or term.op in ("negative", "abs"):
             return self._computed(term)
         if term.op in ("case", "coalesce", "greatest", "least", "nanvl"):
             return self._chosen(term)
+        if term.op == "nullif":
+            return self._nullif(term)
+        if term.op in ("and", "or", "not", "is_true", "is_false"):
+            self._only_conditions(term.args, term.op)
+        self._check_text(term)
         return replace(term, args=tuple(self._typed(arg) for arg in term.args))
+
+    def _only_conditions(self, args: tuple[Term, ...], op: str) -> None:
+        """Spark would cast text to BOOLEAN here, and throw for some of it."""
+        for arg in args:
+            type_ = self.type_of(arg)
+            if type_ not in ("BOOLEAN", "VOID"):
+                raise UserError(f"{op} cannot take a {type_}", hint="compare it with something")
+
+    def _check_text(self, term: Call) -> None:
+        """Refuse text where Spark would cast it to a number or a time, and may throw."""
+        known = FUNCTIONS.get(term.op)
+        if known is None:
+            return
+        for at, arg in enumerate(term.args):
+            if self.type_of(arg) == "STRING" and at >= known.text:
+                raise UserError(
+                    f"argument {at + 1} of {term.op} cannot be a STRING",
+                    hint="write a number, DATE '...' or TIMESTAMP '...', or CAST it",
+                )
+
+    def _nullif(self, term: Call) -> Call:
+        """The result has the type of the first argument, whatever it is compared in."""
+        common = self._answer(self._joint(term.args))
+        if common != "STRING" and any(self.type_of(arg) == "STRING" for arg in term.args):
+            raise UserError("nullif cannot compare a STRING with this", hint="CAST one of them")
+        first, second = term.args
+        second = self._as(second, common) if isinstance(second, Literal) else self._typed(second)
+        return replace(term, args=(self._typed(first), second))
 
     def _compared(self, term: Call) -> Call:
         """Both sides in their common type; an IN list as one array."""
@@ -172,19 +205,12 @@ class Typing:
         return replace(term, args=(subject, array))
 
     def _common(self, term: Call) -> str:
-        types = [self._exact(arg, self.type_of(arg)) for arg in term.args]
-        others = [type_ for type_ in types if type_ != "VOID"]
-        exact = all(type_ in INTEGRAL or is_decimal(type_) for type_ in others)
-        if exact and any(is_decimal(type_) for type_ in others):
-            return _widest(others, term)
+        types = [type_ for arg in term.args if (type_ := self.type_of(arg)) != "VOID"]
+        exact = all(type_ in INTEGRAL or is_decimal(type_) for type_ in types)
+        if exact and any(map(is_decimal, types)):
+            # Spark widens by the digits of the column's type and may round; this never does.
+            return _widest([_digits_needed(arg, self.type_of(arg)) for arg in term.args], term)
         return self._answer(self._joint(term.args))
-
-    def _exact(self, term: Term, type_: str) -> str:
-        """A whole constant beside a DECIMAL has just the digits that it needs."""
-        if self._decimals and isinstance(term, Literal) and type_ in INTEGRAL:
-            assert isinstance(term.value, int) or term.value is None
-            return type_ if term.value is None else decimal_type(Decimal(abs(term.value)))
-        return type_
 
     def _as(self, term: Term, target: str) -> Term:
         """The term in a type that Spark coerces it to."""
@@ -221,7 +247,7 @@ class Typing:
         if arg.type == "VOID":
             return self._as(arg, self._answer(self._joint(term.args)))
         if decimal:
-            target = self._exact(arg, arg.type)
+            target = _digits_needed(arg, arg.type)
             return Literal(type=target, value=convert(arg.value, arg.type, target), at=arg.at)
         return self._as(arg, self._answer(self._joint(term.args)))
 
@@ -232,6 +258,7 @@ class Typing:
         for at, arg in enumerate(term.args):
             is_condition = term.op == "case" and at % 2 == 0 and at + 1 < len(term.args)
             if is_condition:
+                self._only_conditions((arg,), "a condition of case")
                 args.append(self._typed(arg))
                 continue
             if self.type_of(arg) == "STRING" and result != "STRING":
@@ -251,9 +278,16 @@ def _has_decimal(node: Term) -> bool:
     return any(_has_decimal(part) for part in children(node) if isinstance(part, Literal))
 
 
+def _digits_needed(term: Term, type_: str) -> str:
+    """Beside a DECIMAL a whole constant counts as a DECIMAL of just its digits."""
+    if isinstance(term, Literal) and type_ in INTEGRAL and isinstance(term.value, int):
+        return decimal_type(Decimal(abs(term.value)))
+    return type_
+
+
 def _widest(types: list[str], term: Call) -> str:
     """The DECIMAL that holds all values of these types: comparing in it is exact."""
-    parts = [decimal_parts(type_) for type_ in types]
+    parts = [decimal_parts(type_) for type_ in types if type_ != "VOID"]
     scale = max(scale for _, scale in parts)
     whole = max(precision - scale for precision, scale in parts)
     if whole + scale > DIGITS_MAX:
