@@ -43,7 +43,7 @@ __all__ = [
     "read_snapshot",
 ]
 
-#: The one application id that fences an instance (LOG.md section 4, scheme S3).
+#: The one application id that fences an instance (LOG.md section 4).
 APPLICATION = "shoal"
 #: Transaction with the greatest step whose rows retention may have removed.
 RETAINED = "retained"

@@ -6,11 +6,11 @@ Promises
     L3  After an entry with a higher epoch no lower epoch adds one.
     M1  Each epoch has one owner.
 
-How (LOG.md section 4, scheme S3). One application id fences the table; its version is the mark.
-The recorded mark is compared with ours after every refresh of the handle, and the library
-refuses an entry from a handle at version v if anybody added one under the id after v: the check
-at v and the library's check over (v, entry] leave no hole. Neither holds it alone. An error from
-the library means "unknown": refresh, look for our nonce, decide.
+How (LOG.md section 4). One application id fences the table; its version is the mark. The
+recorded mark is compared with ours after every refresh of the handle, and the library refuses an
+entry from a handle at version v if anybody added one under the id after v: the check at v and
+the library's check over (v, entry] leave no hole. Neither holds it alone. An error from the
+library means "unknown": refresh, look for our nonce, decide.
 
 An owner that was fenced, or that cannot learn what became of its entry, stops for good.
 
@@ -181,14 +181,22 @@ class Fence:
         for version in range(before + 1, self.version + 1):
             entry = read_entry(self.table, version)
             if entry is not None and entry.nonce == nonce:
-                sync_file(self.table.entry(version))
-                self._trace("entry synced")
-                sync_folder(self.table.log)
-                self._trace("log synced")
+                self._sync(version)
                 return entry
         if recorded != self.mark:
             self.stop(recorded)
         return None
+
+    def _sync(self, version: int) -> None:
+        try:
+            sync_file(self.table.entry(version))
+            self._trace("entry synced")
+            sync_folder(self.table.log)
+            self._trace("log synced")
+        except StorageError:
+            # A later owner has trimmed the entry, which it does below a synced checkpoint only.
+            if not self.table.entry_kept(version).exists():
+                raise
 
     def _refresh(self) -> Mark:
         """Bring the handle up to date; the mark recorded there. Never a guess on failure."""

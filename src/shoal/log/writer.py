@@ -72,7 +72,7 @@ class Commit:
     info: Mapping[str, str]
 
 
-def untraced(point: str) -> None:
+def _untraced(point: str) -> None:
     """The trace of production: none. Tests stop or kill the process at the named points."""
 
 
@@ -152,7 +152,7 @@ class Writer:
         *,
         owner: str,
         upkeep: Upkeep = Upkeep(),  # noqa: B008  frozen
-        trace: Callable[[str], None] = untraced,
+        trace: Callable[[str], None] = _untraced,
     ) -> "Writer":
         """Become the owner: mend what is torn, record the next epoch, learn the state."""
         table = root.table(instance)
@@ -192,10 +192,10 @@ class Writer:
             for folder in {(self.table.path / s.path).parent: True for s in segments}:
                 sync_folder(folder)
             self._trace("folders synced")
+            if self._fence.version - self._checkpoint_version >= CHECKPOINT_OVERDUE:
+                self._checkpoint()
             change = Change(kind="step", new=segments, transactions=transactions, info=info)
             entry = self._apply(change, mark=Mark(self.epoch, step))
-            if entry.version - self._checkpoint_version >= CHECKPOINT_OVERDUE:
-                self._checkpoint()
             return Commit(
                 version=entry.version,
                 epoch=self.epoch,
@@ -278,14 +278,24 @@ class Writer:
 
     def _checkpoint(self) -> None:
         """Write a checkpoint, sync it, shorten the log, and go on from a handle that uses it."""
-        version = self._fence.checkpoint()
-        self._trace("checkpointed")
-        sync_checkpoint(self.table, version)
+        try:
+            version = self._checkpoint_synced()
+        except StorageError:
+            # Another owner has trimmed what the handle was opened with: a later one, then this
+            # one is told so; or one before us that slept, then a new handle knows better.
+            self._fence.reopen()
+            version = self._checkpoint_synced()
         self._checkpoint_version = version
         below = version - self._upkeep.log_entries_kept
         trim(self.table, below=below, upkeep=self._upkeep, now_s=time.time())
         self._trace("trimmed")
         self._fence.reopen()
+
+    def _checkpoint_synced(self) -> int:
+        version = self._fence.checkpoint()
+        self._trace("checkpointed")
+        sync_checkpoint(self.table, version)
+        return version
 
     def _compact(self) -> int:
         merged = 0
