@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from shoal.dataplane.rows import RosterRow
 from shoal.kernel.time import Instant
-from shoal.query.catalog import Column, StreamDef
+from shoal.query.catalog import StreamDef
 from shoal.query.selection import Signature
 
 __all__ = [
@@ -82,18 +82,24 @@ Component = Ingest | Select | Deliver
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
+    """Run a component here; its table is created where there is none."""
+
     component: Component
     weight: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeOver:
+    """Run a component whose table must be there already."""
+
     component: Component
     weight: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
+    """Let go of a component; its table stays as it is."""
+
     instance: str
 
 
@@ -130,6 +136,8 @@ class DropRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetKeep:
+    """Let a query look at a share of the tuples; 1.0 is all of them."""
+
     instance: str
     query: str
     keep: float
@@ -137,9 +145,8 @@ class SetKeep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analyze:
-    """Evaluate a probe (query/draft.py) over no tuple of these columns; answers its cells."""
+    """Evaluate a probe (query/draft.py), one row of texts; answers its cells."""
 
-    columns: tuple[Column, ...]
     probe: str
 
 

@@ -103,6 +103,8 @@ class ComponentView:
     roster_version: int
     failures: int
     reason: str
+    #: An ingest: everything that its source had at this instant is committed.
+    looked: Instant
     #: Fitted cost of a step (query/cost.py): fixed, per tuple in, out, of history, per row.
     cost: Mapping[str, float] = field(hash=False)
     counters: Mapping[str, int] = field(hash=False)

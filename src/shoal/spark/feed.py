@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shoal.kernel.time import Instant
+from shoal.log.entries import RETAINED
 from shoal.log.reader import Reader
 from shoal.log.root import Root
 from shoal.log.writer import Commit
@@ -35,7 +35,13 @@ class Range:
 
     @property
     def rows(self) -> int:
-        return sum(s.rows for commit in self.commits for s in commit.segments)
+        return sum(rows_of(commit) for commit in self.commits)
+
+
+def rows_of(commit: Commit) -> int:
+    """The `ok` tuples of a commit, also where the stream is not stored."""
+    stored = sum(s.rows for s in commit.segments if s.partition.get("_kind", "ok") == "ok")
+    return stored or (0 if commit.segments else commit.transactions.get("rows", 0))
 
 
 class Feed:
@@ -48,6 +54,12 @@ class Feed:
         self._commits: deque[Commit] = deque()
         self._floor = after
         self.head = after
+
+    @classmethod
+    def at_head(cls, root: Root, instance: str) -> "Feed":
+        """A feed that begins with the newest commit."""
+        head = Reader.head(root, instance)
+        return cls(root, instance, after=0 if head is None else max(0, head.step - 1))
 
     def poll(self) -> bool:
         """Take in what was committed since; says whether there was anything."""
@@ -64,15 +76,18 @@ class Feed:
         while self._commits and self._commits[0].step <= upto:
             self._floor = self._commits.popleft().step
 
-    def next_range(self, after: int, *, rows_max: int) -> Range | None:
+    def next_range(
+        self, after: int, *, rows_max: int, upto_most: int | None = None
+    ) -> Range | None:
         """The commits after a position, bounded by rows; at least one if there is one."""
-        if after >= self.head:
+        last = self.head if upto_most is None else min(self.head, upto_most)
+        if after >= last:
             return None
         chosen: list[Commit] = []
         rows = 0
         for commit in self._after(after):
-            rows += sum(segment.rows for segment in commit.segments)
-            if chosen and rows > rows_max:
+            rows += rows_of(commit)
+            if commit.step > last or (chosen and rows > rows_max):
                 break
             chosen.append(commit)
         if not chosen:
@@ -86,9 +101,7 @@ class Feed:
             return [commit for commit in self._commits if commit.step > after]
         return Reader(self._root, self.instance, after=after).poll(commits_max=POLL_MAX)
 
-    def known(self, key: str, upto: int) -> Instant | None:
-        """The newest value of a transaction at a position, as far as the feed remembers."""
-        for commit in reversed(self._commits):
-            if commit.step <= upto and key in commit.transactions:
-                return commit.transactions[key]
-        return None
+    def lost_before(self) -> int:
+        """Steps up to this one may have lost tuples to retention; 0 if none has."""
+        head = Reader.head(self._root, self.instance)
+        return 0 if head is None else head.transactions.get(RETAINED, 0)

@@ -89,9 +89,7 @@ def _probe_class(members: Sequence[Member], numbers: Sequence[int]) -> ProbeClas
     keys, ranged = _class_of(first)
     assert isinstance(keys, tuple)
     served = [
-        (number, index, row)
-        for number in numbers
-        for index, row in enumerate(members[number].rows)
+        (number, index, row) for number in numbers for index, row in enumerate(members[number].rows)
     ]
     spans: Sequence[Sequence[int]] = [(0,)] * len(served)
     bins = _NO_BINS

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from shoal.query.catalog import quote
 from shoal.spark.select.index import ProbeClass
-from shoal.spark.select.roster import KEEP_ONE, Roster, slot
+from shoal.spark.select.roster import KEEP_LEVELS, KEEP_ONE, Roster, slot
 
 __all__ = ["ERROR", "MATCH", "results"]
 
@@ -29,15 +29,30 @@ MATCH = "_match"
 #: TRUE where evaluating the predicate as written would have raised.
 ERROR = "_error"
 
-_HOLE = re.compile(r"s\.`[^`]*`|p\.`p(\d+)`")
+_HOLE = re.compile(r"`[^`]*`|\bp\.p(\d+)\b")
 
 
-def results(tuples: DataFrame, roster: Roster, *, timestamp: str) -> DataFrame:
-    """The tuples that belong to the roster's rows, tagged with member, query and version."""
+def _unwatched(tuples: DataFrame) -> DataFrame:
+    return tuples
+
+
+def results(
+    tuples: DataFrame,
+    roster: Roster,
+    *,
+    timestamp: str,
+    watch: Callable[[DataFrame], DataFrame] = _unwatched,
+) -> DataFrame:
+    """The tuples that belong to the roster's rows, tagged with member, query and version.
+
+    While some row sheds, `watch` is given the tuples with their hash before any is dropped.
+    """
     kept = tuples
-    shedding = bool(roster.keep_levels)
-    if shedding:
-        kept = tuples.selectExpr("*", f"CAST(pmod(xxhash64(_id), {KEEP_ONE}) AS INT) AS _h")
+    shedding = roster.keep_frame is not None
+    if roster.keep_frame is not None:
+        hashed = f"CAST(pmod(xxhash64(_id), {KEEP_ONE}) AS INT) AS _h"
+        leveled = tuples.select("*", F.expr(hashed), roster.keep_frame.scalar().alias("_l"))
+        kept = watch(leveled).where(f"_h < _l[{KEEP_LEVELS}]").drop("_l")
     probed = _probe(kept.alias("s"), roster)
     on = ["s._k = p._k", *_intervals(timestamp)]
     if shedding:
@@ -128,7 +143,9 @@ def _by_member(roster: Roster, text: Callable[[Roster, int], str]) -> str:
 
 
 def _condition(roster: Roster, member: int) -> str:
-    return _bound(roster.members[member].signature.condition, roster.members[member].signature.holes)
+    return _bound(
+        roster.members[member].signature.condition, roster.members[member].signature.holes
+    )
 
 
 def _errors(roster: Roster, member: int) -> str:

@@ -18,7 +18,7 @@ from shoal.dataplane.rows import RosterRow
 from shoal.log.types import arrow_type, arrow_values
 from shoal.spark.select.index import Member, ProbeClass, classify
 
-__all__ = ["KEEP_LEVELS", "KEEP_ONE", "Roster", "build", "slot"]
+__all__ = ["KEEP_LEVELS", "KEEP_ONE", "Roster", "build", "keep_threshold", "slot"]
 
 #: `keep` as an integer share of this, compared with a hash of the tuple's identity.
 KEEP_ONE = 1 << 16
@@ -37,8 +37,9 @@ class Roster:
     edges: tuple[DataFrame | None, ...]
     #: Ascending thresholds of the rows that keep less than everything; empty if none does.
     keep_levels: tuple[int, ...]
-    #: The greatest threshold: what no row looks at is dropped before the join.
-    keep_most: int
+    #: One row, `_l`: the levels padded to `KEEP_LEVELS`, then the greatest threshold of all, above
+    #: which no row looks at a tuple. None where every row keeps everything.
+    keep_frame: DataFrame | None
     columns: tuple[str, ...]
     size: int
 
@@ -65,10 +66,20 @@ def build(spark: SparkSession, members: Sequence[Member]) -> Roster:
         frame=spark.createDataFrame(_united(tables, members)),
         edges=tuple(_edges(spark, number, found) for number, found in enumerate(classes)),
         keep_levels=levels,
-        keep_most=max((_keep(row, levels) for row in rows), default=KEEP_ONE),
+        keep_frame=_keep_frame(spark, rows, levels),
         columns=tuple(dict.fromkeys(c for row in rows for c in row.columns)),
         size=len(rows),
     )
+
+
+def _keep_frame(
+    spark: SparkSession, rows: Sequence[RosterRow], levels: Sequence[int]
+) -> DataFrame | None:
+    if not levels:
+        return None
+    padded = [*levels, *[KEEP_ONE] * (KEEP_LEVELS - len(levels))]
+    padded.append(max(keep_threshold(row, levels) for row in rows))
+    return spark.createDataFrame(pa.table({"_l": pa.array([padded], pa.list_(pa.int32()))}))
 
 
 def _keep_levels(rows: Sequence[RosterRow]) -> tuple[int, ...]:
@@ -76,7 +87,8 @@ def _keep_levels(rows: Sequence[RosterRow]) -> tuple[int, ...]:
     return tuple(wanted[-KEEP_LEVELS:])
 
 
-def _keep(row: RosterRow, levels: Sequence[int]) -> int:
+def keep_threshold(row: RosterRow, levels: Sequence[int]) -> int:
+    """The row looks at a tuple iff its hash is below this."""
     threshold = int(row.keep * KEEP_ONE)
     return next((level for level in levels if level >= threshold), KEEP_ONE)
 
@@ -110,7 +122,7 @@ def _hashed(
         "_until": pa.array([row.until for row in rows], pa.int64()),
         "_since": pa.array([row.since for row in rows], pa.int64()),
         "_cut": pa.array([row.cut for row in rows], pa.int64()),
-        "_keep": pa.array([_keep(row, levels) for row in rows], pa.int32()),
+        "_keep": pa.array([keep_threshold(row, levels) for row in rows], pa.int32()),
     }
     for name, (hole, kind) in _slots(members).items():
         columns[name] = arrow_values(

@@ -1,0 +1,476 @@
+"""One peer in this process: the Python way in.
+
+    import shoal
+
+    with shoal.connect("/tmp/meters") as mesh:
+        mesh.create_stream("readings", "ts TIMESTAMP, meter INT, kwh DOUBLE", timestamp="ts",
+                           lateness="10 seconds", source=shoal.files("in/", format="json"))
+        hot = mesh.select("hot", "SELECT ts, meter, kwh FROM readings WHERE kwh > 3.5")
+        mesh.drain()
+        print(hot.rows())
+
+A mesh that is opened again on the same root goes on where it was: streams and queries are in the
+catalog, rows in the roster logs, positions in the tables. What was written to the catalog but had
+not reached a roster yet is put right at the start.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from shoal.cli.results import read_rows
+from shoal.dataplane import commands as c
+from shoal.dataplane.reports import ComponentView, EngineView, Report
+from shoal.dataplane.rows import RosterRow
+from shoal.kernel.errors import UserError
+from shoal.kernel.ids import check_name, instance_of, key_of
+from shoal.kernel.time import parse_duration, parse_instant
+from shoal.log.catalog import Catalog, Definition
+from shoal.log.root import Root
+from shoal.log.spool import Spool
+from shoal.log.types import arrow_type
+from shoal.query.catalog import SourceDef, StreamDef, parse_schema
+from shoal.query.draft import Draft, parse_selection
+from shoal.query.selection import Selection
+from shoal.query.sql import stream_of
+from shoal.spark.engine import SparkEngine, wall_clock
+from shoal.spark.ingest.component import SPOOL_BYTES_MAX
+from shoal.spark.session import build, check
+
+__all__ = ["Mesh", "Query", "connect", "files", "push", "rate"]
+
+#: Seconds that a command may take before the caller is told; a step of a busy peer is shorter.
+COMMAND_TIMEOUT = 120.0
+#: Seconds between two looks while waiting for components to catch up.
+DRAIN_LOOK = 0.01
+
+
+def files(path: str | Path, *, format: str, **options: object) -> SourceDef:  # noqa: A002
+    """Files in a folder: json, csv or parquet. Options: pattern, header, delimiter, split_by,
+    files_per_step."""
+    given = {key: str(value) for key, value in options.items()}
+    return SourceDef(
+        kind="files", options={"path": str(Path(path).absolute()), "format": format, **given}
+    )
+
+
+def rate(*, rows_per_second: int, splits: int = 1, seed: int = 0) -> SourceDef:
+    """Tuples made up at a steady rate."""
+    options = {"rows_per_second": rows_per_second, "splits": splits, "seed": seed}
+    return SourceDef(kind="rate", options={key: str(value) for key, value in options.items()})
+
+
+def push() -> SourceDef:
+    """Tuples that programs append."""
+    return SourceDef(kind="push", options={})
+
+
+def connect(
+    root: str | Path,
+    *,
+    spark: SparkSession | None = None,
+    master: str = "local[2]",
+    conf: Mapping[str, str] | None = None,
+) -> "Mesh":
+    """Open the mesh under a root with one peer in this process.
+
+    A Spark session that is given, or that runs already, is used and left running.
+    """
+    opened = Root.open(root)
+    active = spark or SparkSession.getActiveSession()
+    if active is None:
+        return Mesh(opened, build(master, conf or {}), owns_session=True)
+    check(active)
+    return Mesh(opened, active, owns_session=False)
+
+
+class Mesh:
+    """A root and a peer that runs its components. Close it, or use it in a `with` block."""
+
+    def __init__(self, root: Root, session: SparkSession, *, owns_session: bool) -> None:
+        self._root = root
+        self._session = session
+        self._owns_session = owns_session
+        self._catalog = Catalog(root.path / "catalog")
+        self._owner = f"{socket.gethostname()}-{os.getpid()}"
+        self._engine = SparkEngine(session, root, owner=self._owner)
+        self._types: dict[str, tuple[str, ...]] = {}
+        self._streams: dict[str, StreamDef] = {}
+        self._running: dict[str, None] = {}
+        self._spools: dict[str, Spool] = {}
+        self._resume()
+
+    def __enter__(self) -> "Mesh":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Streams
+
+    def create_stream(
+        self,
+        name: str,
+        schema: str,
+        *,
+        source: SourceDef,
+        timestamp: str = "",
+        lateness: str = "0 seconds",
+        store: bool = True,
+        idle_advances: bool = False,
+    ) -> StreamDef:
+        """Define a stream and start to read it. `store=False` keeps an index only."""
+        stream = StreamDef(
+            name=check_name("stream", name),
+            columns=parse_schema(schema),
+            timestamp=timestamp,
+            lateness=parse_duration(lateness),
+            store=store,
+            idle_advances=idle_advances,
+            source=source,
+        )
+        stream.validate()
+        self._catalog.create("streams", stream.name, stream.to_json())
+        self._start_stream(stream)
+        return stream
+
+    def append(
+        self,
+        stream: str,
+        rows: pa.Table | Sequence[Mapping[str, Any]],
+        *,
+        client: str,
+        sequence: int,
+    ) -> int:
+        """Push rows; durable when this returns. The same sequence of a client counts once."""
+        known = self._stream(stream)
+        if known.source.kind != "push":
+            raise UserError(
+                f"stream {known.name} does not take pushed rows",
+                detail=f"its source is {known.source.kind}",
+                hint="create it with source=shoal.push()",
+            )
+        instance = stream_instance(known)
+        if instance not in self._spools:
+            folder = self._root.folder("spools", instance)
+            self._spools[instance] = Spool(folder, bytes_max=SPOOL_BYTES_MAX)
+        table = rows if isinstance(rows, pa.Table) else _arrow(known, rows)
+        position = self._spools[instance].append(client, sequence, table)
+        self._engine.announce(instance)
+        return position
+
+    # Queries
+
+    def select(
+        self,
+        name: str,
+        sql: str,
+        *,
+        start: str | None = None,
+        keep: float = 1.0,
+        weight: float = 1.0,
+    ) -> "Query":
+        """Add a query. It counts from now on, or from `start`, an instant in the past."""
+        return self.select_many([(name, sql)], start=start, keep=keep, weight=weight)[0]
+
+    def select_many(
+        self,
+        queries: Iterable[tuple[str, str]],
+        *,
+        start: str | None = None,
+        keep: float = 1.0,
+        weight: float = 1.0,
+    ) -> list["Query"]:
+        """Add many queries at once; all are checked before the first is accepted."""
+        begin = None if start is None else parse_instant(start)
+        parsed = [(check_name("query", name), sql, self._parse(sql)) for name, sql in queries]
+        bodies = {
+            name: self._body(sql, found, version=1, keep=keep, weight=weight)
+            for name, sql, found in parsed
+        }
+        batch = self._catalog.create_many("queries", bodies)
+        if batch.taken:
+            self._forget(batch.made)
+            raise UserError(
+                f"query {batch.taken[0]} exists already",
+                detail=f"{len(batch.taken)} of {len(bodies)} names are taken; none was added",
+                hint="choose another name, or alter or drop the one that exists",
+            )
+        rows: dict[str, list[RosterRow]] = {}
+        for name, _, found in parsed:
+            instance = self._start_select(found)
+            rows.setdefault(instance, []).append(
+                _row(name, found, version=1, keep=keep, weight=weight)
+            )
+        for instance, added in rows.items():
+            self._call(c.AddRows(instance=instance, rows=tuple(added), begin=begin))
+        return [Query(self, name) for name, _, _ in parsed]
+
+    def query(self, name: str) -> "Query":
+        """The query of this name."""
+        self._definition(name)
+        return Query(self, check_name("query", name))
+
+    def queries(self) -> list[str]:
+        """The names of all queries, in order."""
+        return [definition.name for definition in self._catalog.list("queries")]
+
+    def drain(self, *, timeout: float = 600.0) -> None:
+        """Wait until everything that was there when this was called has been answered."""
+        asked = wall_clock()
+        for stream in self._streams.values():
+            self._engine.announce(stream_instance(stream))
+        deadline = time.monotonic() + timeout
+        while behind := [v for v in self.status().components if _behind(v, asked)]:
+            if time.monotonic() > deadline:
+                worst = behind[0]
+                raise UserError(
+                    f"{worst.instance} has not caught up after {timeout:g} seconds",
+                    detail=worst.reason or f"{worst.lag} commits of its input are left",
+                    hint="give drain() more time, or look at mesh.status()",
+                )
+            time.sleep(DRAIN_LOOK)
+
+    def status(self) -> EngineView:
+        """What runs here, and how far it is."""
+        return self._engine.view()
+
+    def reports(self) -> tuple[Report, ...]:
+        """Steps and incidents since the last call."""
+        return self._engine.reports()
+
+    def close(self) -> None:
+        """Stop after the steps that are running; everything goes on at the next `connect`."""
+        self._engine.close()
+        if self._owns_session:
+            self._session.stop()
+
+    # For Query
+
+    def alter(self, name: str, sql: str) -> None:
+        """Give a query another text: from one instant on the new one counts."""
+        definition = self._definition(name)
+        found = self._parse(sql)
+        old = dict(definition.body)
+        version = int(old["version"]) + 1
+        body = self._body(sql, found, version=version, keep=old["keep"], weight=old["weight"])
+        body["pieces"] = [*old["pieces"], *body["pieces"]]
+        target = self._start_select(found)
+        self._catalog.alter("queries", name, body, version=definition.version)
+        row = _row(name, found, version=version, keep=old["keep"], weight=old["weight"])
+        self._call(c.ReplaceRow(source=str(old["instance"]), target=target, row=row))
+
+    def drop(self, name: str, *, now: bool) -> None:
+        """End a query; its results stay readable."""
+        definition = self._definition(name)
+        instance = str(definition.body["instance"])
+        self._call(c.DropRow(instance=instance, query=name, now=now))
+        self._catalog.drop("queries", name, version=definition.version)
+
+    def keep(self, name: str, share: float) -> None:
+        """Let a query look at a share of the tuples."""
+        instance = str(self._definition(name).body["instance"])
+        self._call(c.SetKeep(instance=instance, query=name, keep=share))
+
+    def results(self, name: str, *, after: int) -> pa.Table:
+        """A query's results, also of its earlier versions, in order."""
+        body = self._catalog.history("queries", name)[-1].body
+        stream = self._stream(str(body["stream"]))
+        return read_rows(self._root, name, body["pieces"], stream, after=after)
+
+    # Inside
+
+    def _call(self, command: c.Command) -> Mapping[str, object]:
+        return self._engine.call(command, timeout=COMMAND_TIMEOUT)
+
+    def _stream(self, name: str) -> StreamDef:
+        known = self._streams.get(name.lower())
+        if known is None:
+            raise UserError(
+                f"stream {name} is not known",
+                detail="streams: " + (", ".join(self._streams) or "none yet"),
+                hint="create it first: mesh.create_stream(...)",
+            )
+        return known
+
+    def _definition(self, name: str) -> Definition:
+        definition = self._catalog.get("queries", name)
+        if definition is None:
+            raise UserError(
+                f"query {name} is not known", hint="mesh.queries() lists those that run"
+            )
+        return definition
+
+    def _parse(self, sql: str) -> Selection:
+        stream = self._stream(stream_of(sql))
+        draft = parse_selection(sql, stream)
+        return draft.resolve(self._cells(draft))
+
+    def _cells(self, draft: Draft) -> tuple[str, ...]:
+        """The types that Spark gives a draft; queries that differ in constants ask the same."""
+        if not draft.probe:
+            return ()
+        if draft.probe not in self._types:
+            try:
+                answer = self._call(c.Analyze(probe=draft.probe))
+            except UserError as error:
+                raise draft.refusal(error.detail) from error
+            self._types[draft.probe] = answer["cells"]  # type: ignore[assignment]
+        return self._types[draft.probe]
+
+    def _body(
+        self, sql: str, found: Selection, *, version: int, keep: float, weight: float
+    ) -> dict[str, Any]:
+        instance = self._instance(found)
+        return {
+            "text": sql,
+            "owner": self._owner,
+            "stream": found.stream,
+            "instance": instance,
+            "version": version,
+            "columns": list(found.columns),
+            "keep": keep,
+            "weight": weight,
+            "pieces": [{"instance": instance, "version": version, "columns": list(found.columns)}],
+        }
+
+    def _instance(self, found: Selection) -> str:
+        stream = stream_instance(self._streams[found.stream])
+        return instance_of("select", f"{found.signature.name} over {stream}")
+
+    def _start_stream(self, stream: StreamDef) -> None:
+        self._streams[stream.name] = stream
+        component = c.Ingest(instance=stream_instance(stream), stream=stream)
+        self._call(c.Start(component=component, weight=1.0))
+
+    def _start_select(self, found: Selection) -> str:
+        instance = self._instance(found)
+        if instance not in self._running:
+            self._begin(instance, found)
+        return instance
+
+    def _begin(self, instance: str, found: Selection) -> tuple[RosterRow, ...]:
+        stream = self._streams[found.stream]
+        component = c.Select(
+            instance=instance,
+            input=stream_instance(stream),
+            stream=stream,
+            signature=found.signature,
+        )
+        answer = self._call(c.Start(component=component, weight=1.0))
+        self._running[instance] = None
+        return answer["rows"]  # type: ignore[return-value]
+
+    def _forget(self, made: Iterable[Definition]) -> None:
+        for definition in made:
+            self._catalog.drop("queries", definition.name, version=definition.version)
+
+    def _resume(self) -> None:
+        """Start what the catalog knows; put right what a crash left between catalog and roster."""
+        for definition in self._catalog.list("streams"):
+            self._start_stream(StreamDef.from_json(definition.body))
+        rosters: dict[str, dict[tuple[str, int], RosterRow]] = {}
+        for definition in self._catalog.list("queries"):
+            body = definition.body
+            found = self._parse(str(body["text"]))
+            for instance in dict.fromkeys(str(piece["instance"]) for piece in body["pieces"]):
+                if instance == self._instance(found) and instance not in self._running:
+                    rows = self._begin(instance, found)
+                    rosters[instance] = {row.identity: row for row in rows}
+            self._put_right(definition, found, rosters)
+
+    def _put_right(
+        self,
+        definition: Definition,
+        found: Selection,
+        rosters: Mapping[str, Mapping[tuple[str, int], RosterRow]],
+    ) -> None:
+        body, name = definition.body, definition.name
+        version = int(body["version"])
+        if (name, version) in rosters[str(body["instance"])]:
+            return
+        ended = [
+            row.until
+            for roster in rosters.values()
+            for (query, _), row in roster.items()
+            if query == name
+        ]
+        row = _row(name, found, version=version, keep=body["keep"], weight=body["weight"])
+        begin = max(ended, default=None)
+        self._call(c.AddRows(instance=str(body["instance"]), rows=(row,), begin=begin))
+
+
+class Query:
+    """A query that runs; what it does goes through its mesh."""
+
+    def __init__(self, mesh: Mesh, name: str) -> None:
+        self._mesh = mesh
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Query({self.name!r})"
+
+    def rows(self, *, after: int = 0) -> list[dict[str, Any]]:
+        """Results so far, in order; with `after`, those of later steps only."""
+        return self.to_arrow(after=after).to_pylist()
+
+    def to_arrow(self, *, after: int = 0) -> pa.Table:
+        """Results so far, as Arrow."""
+        return self._mesh.results(self.name, after=after)
+
+    def alter(self, sql: str) -> None:
+        """Another text from now on."""
+        self._mesh.alter(self.name, sql)
+
+    def keep(self, share: float) -> None:
+        """Look at a share of the tuples only."""
+        self._mesh.keep(self.name, share)
+
+    def drop(self, *, now: bool = False) -> None:
+        """End it; what is due within the lateness still appears, unless `now`."""
+        self._mesh.drop(self.name, now=now)
+
+
+def stream_instance(stream: StreamDef) -> str:
+    """The instance that ingests a stream; another definition is another instance."""
+    return f"{stream.name}-{key_of(stream.canonical_name)[:12]}"
+
+
+def _row(name: str, found: Selection, *, version: int, keep: float, weight: float) -> RosterRow:
+    return RosterRow(
+        query=name,
+        version=version,
+        parameters=found.parameters,
+        columns=found.columns,
+        keep=keep,
+        weight=weight,
+    )
+
+
+def _behind(view: ComponentView, asked: int) -> bool:
+    return view.looked < asked if view.kind == "ingest" else view.lag > 0
+
+
+def _arrow(stream: StreamDef, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    schema = pa.schema([(column.name, arrow_type(column.type)) for column in stream.columns])
+    unknown = [key for row in rows for key in row if key not in schema.names]
+    if unknown:
+        raise UserError(
+            f"column {unknown[0]!r} is not in stream {stream.name}",
+            detail="columns: " + ", ".join(schema.names),
+            hint="leave it out, or create a stream that has it",
+        )
+    try:
+        return pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise UserError(
+            f"rows do not fit stream {stream.name}",
+            detail=str(error),
+            hint=", ".join(f"{column.name} is {column.type}" for column in stream.columns),
+        ) from error

@@ -1,0 +1,73 @@
+"""Read a query's results from the tables of the components that served it.
+
+Promise    O1  results come in the order of commits, and inside a commit by (event time, `_id`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from shoal.log.reader import Reader
+from shoal.log.root import Root
+from shoal.log.types import INSTANT, arrow_type
+from shoal.query.catalog import StreamDef
+from shoal.spark.ingest.judge import event_time
+
+__all__ = ["read_rows"]
+
+
+def read_rows(
+    root: Root,
+    query: str,
+    pieces: Sequence[Mapping[str, Any]],
+    stream: StreamDef,
+    *,
+    after: int,
+) -> pa.Table:
+    """The results of a query: its pieces one after the other, each in order."""
+    time = event_time(stream)
+    types = {column.name: arrow_type(column.type) for column in stream.columns} | {time: INSTANT}
+    names = list(dict.fromkeys(column for piece in pieces for column in piece["columns"]))
+    schema = pa.schema(
+        [
+            *((name, types[name]) for name in names),
+            ("_version", pa.int32()),
+            ("_step", pa.int64()),
+            ("_id", pa.int64()),
+        ]
+    )
+    parts = [schema.empty_table()]
+    for piece in pieces:
+        chosen = (pc.field("_query") == query) & (pc.field("_version") == piece["version"])
+        if after:
+            chosen &= pc.field("_step") > after
+        parts += _piece(root, str(piece["instance"]), chosen, schema, time, after)
+    return pa.concat_tables(parts)
+
+
+def _piece(
+    root: Root, instance: str, chosen: pc.Expression, schema: pa.Schema, time: str, after: int
+) -> list[pa.Table]:
+    if not root.table(instance).exists():
+        return []
+    reader = Reader(root, instance, after=after)
+    folder = root.table(instance).path
+    found = []
+    for segment in reader.segments_between(after, 1 << 62):
+        path = folder / segment.path
+        present = pq.read_schema(path).names
+        wanted = [name for name in dict.fromkeys([*schema.names, time]) if name in present]
+        rows = pq.read_table(path, columns=wanted, filters=chosen)
+        found.append(rows)
+    if not found:
+        return []
+    rows = pa.concat_tables(found, promote_options="default")
+    order = [(key, "ascending") for key in ("_step", time, "_id") if key in rows.column_names]
+    rows = rows.sort_by(order)
+    for field in schema:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return [rows.select(schema.names).cast(schema)]

@@ -1,0 +1,1 @@
+"""Deliver: results go on to the sinks of their users."""

@@ -1,0 +1,1 @@
+"""Ingest: sources become streams of the log, step by step."""

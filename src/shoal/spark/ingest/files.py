@@ -1,0 +1,191 @@
+"""Files in a folder as a source: JSON lines, CSV or Parquet, each read once.
+
+New files are noted in the journal, which gives them their numbers; a step reads a range of these.
+A file must appear whole: write it elsewhere on the same file system and rename it into place.
+Names that start with `_` or `.` are left alone, as Spark does. The split of a file is the folder
+it lies in, or the first group of `split_by`, a regular expression over its path below the source.
+
+One file is one task, never split, so the place of a tuple in its file is its ordinal.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from shoal.kernel.errors import UserError
+from shoal.kernel.time import Instant
+from shoal.log.journal import FoundFile, Journal, JournalEntry
+from shoal.query.catalog import Column, SourceDef, format_schema, quote
+from shoal.spark.ingest.source import CORRUPT, PART, ROW, SPLIT, Batch
+
+__all__ = ["BYTES_PER_STEP", "FILES_PER_STEP", "FileSource"]
+
+#: Files of one step at most, unless the stream says otherwise. A task costs some 5 ms.
+FILES_PER_STEP = 64
+#: Bytes of one step at most; a single larger file still is one step.
+BYTES_PER_STEP = 128 << 20
+#: Splits of one step at most: each costs an aggregate in the step.
+SPLITS_PER_STEP = 64
+#: Files looked at to tell which splits wait to be read.
+WAITING_LOOK = 10_000
+#: A folder whose time stamp is older than this and unchanged has nothing new in it. File systems
+#: stamp with a granularity of some milliseconds; network ones with up to a second.
+SETTLED_NS = 2_000_000_000
+
+
+class FileSource:
+    """The files below one folder."""
+
+    def __init__(self, definition: SourceDef, journal: Journal, *, keep: bool) -> None:
+        options = definition.options
+        self._path = Path(options["path"]).absolute()
+        self._format = options["format"]
+        self._pattern = options.get("pattern", "*")
+        self._options = {k: v for k, v in options.items() if k in ("header", "delimiter")}
+        self._files_most = int(options.get("files_per_step", FILES_PER_STEP))
+        self._split_by = _expression(options.get("split_by"))
+        self._journal = journal
+        self._keep = keep
+        self._stamps: dict[str, int] = {}
+
+    def discover(self, now: Instant) -> None:
+        """Note the files that are new since the last look."""
+        found = [f for folder in self._changed_folders(now) for f in self._files_of(folder)]
+        if found:
+            self._journal.discover(found, now=now)
+
+    def next_batch(self, after: int) -> Batch | None:
+        chosen: list[JournalEntry] = []
+        splits: dict[str, None] = {}
+        size = 0
+        for entry in self._journal.entries(after, after + self._files_most):
+            size += entry.size
+            splits[entry.split] = None
+            if chosen and (size > BYTES_PER_STEP or len(splits) > SPLITS_PER_STEP):
+                break
+            chosen.append(entry)
+        return self.batch(after, chosen[-1].sequence) if chosen else None
+
+    def batch(self, after: int, upto: int) -> Batch:
+        entries = self._journal.entries(after, upto)
+        return Batch(
+            after=after,
+            upto=upto,
+            parts=len(entries),
+            splits=tuple(dict.fromkeys(entry.split for entry in entries)),
+            bytes=sum(entry.size for entry in entries),
+        )
+
+    def waiting(self, after: int) -> tuple[str, ...]:
+        entries = self._journal.entries(after, after + WAITING_LOOK)
+        return tuple(dict.fromkeys(entry.split for entry in entries))
+
+    def release(self, upto: int, now: Instant) -> None:
+        """Let go of the entries, unless the stream is not stored and readers come here."""
+        if not self._keep:
+            self._journal.prune(upto)
+
+    def frame(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> DataFrame:
+        entries = self._journal.entries(batch.after, batch.upto)
+        paths = [entry.path for entry in entries]
+        raw = self._read(session, paths, columns)
+        split = "0"
+        if len(batch.splits) > 1:
+            raw = raw.selectExpr("*", "_metadata.file_path AS _file")
+            split = _split_expression(entries, batch.splits)
+        return raw.selectExpr(
+            *(quote(column.name) for column in columns),
+            f"{'NULL' if self._format == 'parquet' else CORRUPT} AS {CORRUPT}",
+            f"spark_partition_id() AS {PART}",
+            f"(monotonically_increasing_id() & {(1 << 33) - 1}) AS {ROW}",
+            f"CAST({split} AS INT) AS {SPLIT}",
+        )
+
+    def _read(
+        self, session: SparkSession, paths: Sequence[str], columns: Sequence[Column]
+    ) -> DataFrame:
+        schema = format_schema(tuple(columns))
+        reader = session.read
+        if self._format == "parquet":
+            return reader.schema(schema).parquet(*paths)
+        reader = (
+            reader.schema(f"{schema}, {CORRUPT} STRING")
+            .option("mode", "PERMISSIVE")
+            .option("columnNameOfCorruptRecord", CORRUPT)
+        )
+        if self._format == "json":
+            return reader.json(list(paths))
+        for key, value in self._options.items():
+            reader = reader.option(key, value)
+        # Without all columns Spark would not see that an unread one is malformed.
+        return reader.option("columnPruning", "false").csv(list(paths))
+
+    def _changed_folders(self, now: Instant) -> Iterator[Path]:
+        try:
+            folders = [self._path, *(Path(p) for p, _, _ in os.walk(self._path))][1:]
+            stamps = {str(folder): folder.stat().st_mtime_ns for folder in folders}
+        except FileNotFoundError:
+            return
+        for name, stamp in stamps.items():
+            settled = stamp < now * 1000 - SETTLED_NS
+            if not (settled and self._stamps.get(name) == stamp):
+                yield Path(name)
+            if settled:
+                self._stamps[name] = stamp
+
+    def _files_of(self, folder: Path) -> Iterator[FoundFile]:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda e: e.name):
+                if entry.name[0] in "_." or not entry.is_file():
+                    continue
+                relative = Path(entry.path).relative_to(self._path)
+                if not relative.match(self._pattern):
+                    continue
+                known = entry.stat()
+                if known.st_size:
+                    yield FoundFile(
+                        path=entry.path,
+                        size=known.st_size,
+                        mtime_ns=known.st_mtime_ns,
+                        split=self._split_of(relative),
+                    )
+
+    def _split_of(self, relative: Path) -> str:
+        if self._split_by is None:
+            return relative.parent.as_posix()
+        match = self._split_by.search(relative.as_posix())
+        return match.group(1) if match else ""
+
+
+def _expression(text: str | None) -> re.Pattern[str] | None:
+    if text is None:
+        return None
+    try:
+        expression = re.compile(text)
+    except re.error as error:
+        raise UserError(
+            f"split_by {text!r} is not a regular expression",
+            detail=str(error),
+            hint="give one group that names the split, such as '^(site-[0-9]+)'",
+        ) from error
+    if expression.groups < 1:
+        raise UserError(
+            f"split_by {text!r} has no group",
+            detail="the first group is the name of the split",
+            hint="put parentheses around what tells splits apart: '^(site-[0-9]+)'",
+        )
+    return expression
+
+
+def _split_expression(entries: Sequence[JournalEntry], splits: Sequence[str]) -> str:
+    """The number of a file's split, by its path: a CASE over the splits, most files first."""
+    numbers = {name: number for number, name in enumerate(splits)}
+    branches = []
+    for name in splits:
+        files = [Path(e.path).as_uri() for e in entries if e.split == name]
+        quoted = ", ".join("'" + f.replace("\\", "\\\\").replace("'", "\\'") + "'" for f in files)
+        branches.append(f"WHEN _file IN ({quoted}) THEN {numbers[name]}")
+    return "CASE " + " ".join(branches) + " END"

@@ -1,0 +1,248 @@
+"""One ingest step: a batch of the source is judged, written, and committed under one number.
+
+    source ─▶ judged (one Spark job) ─▶ dead letters, committed first ─▶ ok and late, committed
+
+The dead letters' commit pins the step: it records the batch and the ingest clock, and a step that
+was interrupted after it is repeated with the same, so no dead letter is written twice and none is
+forgotten. Small batches come back as Arrow; large ones are written by Spark and adopted.
+
+Promises   L1 L2  one commit per step; a repeated step finds its number taken.
+           S3     late and dead tuples are counted in the commit, and kept.
+"""
+
+import time
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from shoal.dataplane.rows import ALWAYS
+from shoal.kernel.errors import Fenced
+from shoal.kernel.time import SECOND, Instant
+from shoal.log.segment import write_segment
+from shoal.log.types import INSTANT, arrow_type
+from shoal.log.watermark import SplitClocks, WatermarkRule
+from shoal.log.writer import Writer
+from shoal.query.catalog import StreamDef
+from shoal.spark.ingest import judge, take
+from shoal.spark.ingest.push import PushSource
+from shoal.spark.ingest.source import Batch, Source
+from shoal.spark.ingest.take import Taken
+from shoal.spark.outcome import Laps, StepFailed, StepOutcome
+
+__all__ = ["DEAD_SCHEMA", "Ingest", "Planned", "commit", "frame_of", "plan", "run", "table_schema"]
+
+#: Dead letters of any stream: which step met them, where, why, and what they were.
+DEAD_SCHEMA = pa.schema(
+    [
+        ("reason", pa.string()),
+        ("content", pa.string()),
+        ("split", pa.string()),
+        ("ingest_step", pa.int64()),
+        ("ingested", INSTANT),
+        ("_step", pa.int64()),
+        ("_id", pa.int64()),
+    ]
+)
+#: A watermark that moves by itself is committed when it has moved this far: each is a commit.
+IDLE_ADVANCE_MIN = SECOND
+#: Bytes of a batch up to which its tuples come back as Arrow (LOG.md section 7).
+ARROW_BYTES_MAX = 20 << 20
+
+
+def table_schema(stream: StreamDef) -> pa.Schema:
+    """The columns of a source stream's table."""
+    fields = [(column.name, arrow_type(column.type)) for column in stream.columns]
+    if not stream.timestamp:
+        fields.append((judge.INGEST_TIME, INSTANT))
+    fields += [("_step", pa.int64()), ("_id", pa.int64()), ("_kind", pa.string())]
+    return pa.schema(fields)
+
+
+class Ingest:
+    """What an ingest component keeps between steps."""
+
+    def __init__(
+        self, stream: StreamDef, source: Source, writer: Writer, dead: Writer, rule: WatermarkRule
+    ) -> None:
+        self.stream = stream
+        self.source = source
+        self.writer = writer
+        self.dead = dead
+        self.rule = rule
+        self.clocks = SplitClocks.restored(writer.transactions, rule)
+
+    @property
+    def position(self) -> int:
+        return self.writer.transactions.get("in/source", 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A step about to run: its batch, its verdict, and whether its dead letters are already there."""
+
+    batch: Batch
+    verdict: judge.Verdict
+    clock: Instant
+    dead_done: bool
+
+
+def plan(ingest: Ingest, now: Instant) -> Planned | None:
+    """The next step, or None if the source has nothing."""
+    step = ingest.writer.step + 1
+    pinned = ingest.dead.transactions
+    if pinned.get("of") == step:
+        batch = ingest.source.batch(pinned["in/from"], pinned["in/source"])
+        clock, done = pinned["clock"], True
+    else:
+        ingest.source.discover(now)
+        found = ingest.source.next_batch(ingest.position)
+        if found is None:
+            return None
+        batch, done = found, False
+        clock = max(now, ingest.clocks.clock or now)
+    before = ingest.clocks.watermark
+    known = ingest.writer.transactions.get("evmax", ALWAYS)
+    verdict = judge.Verdict(
+        step=step,
+        watermark=ALWAYS if before is None else before,
+        ahead_limit=ingest.clocks.ahead_limit(ingest.rule, clock),
+        stamp=max(clock, known + 1),
+    )
+    return Planned(batch=batch, verdict=verdict, clock=clock, dead_done=done)
+
+
+def run(
+    session: SparkSession, instance: str, ingest: Ingest, now: Instant
+) -> StepOutcome | StepFailed | None:
+    """Run one step; None if there was nothing to do."""
+    clock = Laps()
+    phase = "plan"
+    try:
+        planned = plan(ingest, now)
+        if planned is None:
+            return _let_time_pass(instance, ingest, now)
+        frame = frame_of(session, ingest, planned)
+        clock.lap("plan")
+        phase = "job"
+        taken = _taken(frame, ingest, planned)
+        clock.lap("job")
+        phase = "commit"
+        outcome = commit(instance, ingest, planned, taken)
+        clock.lap("commit")
+    except Fenced as error:
+        return StepFailed(instance=instance, phase=phase, cause=error, fenced=True)
+    except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
+        return StepFailed(instance=instance, phase=phase, cause=error)
+    return replace(outcome, busy=sum(clock.seconds.values()), seconds=clock.seconds)
+
+
+def _let_time_pass(instance: str, ingest: Ingest, now: Instant) -> StepOutcome | None:
+    """Without data the watermark may still move: a split falls idle, or IDLE ADVANCES."""
+    waiting = ingest.source.waiting(ingest.position)
+    clocks = ingest.clocks.advanced(ingest.rule, {}, waiting=waiting, now=now)
+    before = ingest.clocks.watermark
+    if clocks.watermark is None or clocks.watermark - (before or 0) < IDLE_ADVANCE_MIN:
+        return None
+    known = ingest.writer.transactions
+    facts = {"wm": clocks.watermark, "rows": 0, "in/from": ingest.position}
+    facts |= {key: known[key] for key in ("in/source", "evmax") if key in known}
+    done = ingest.writer.commit(
+        step=ingest.writer.step + 1,
+        segments=[],
+        transactions={**clocks.changes(ingest.clocks), **facts},
+        info=wall_stamp(),
+    )
+    ingest.clocks = clocks
+    return StepOutcome(instance=instance, commit=done, rows_in=0, rows_out=0)
+
+
+def wall_stamp() -> dict[str, str]:
+    """The wall time of a commit, from which latencies are measured."""
+    return {"wall": str(time.time_ns() // 1000)}
+
+
+def frame_of(session: SparkSession, ingest: Ingest, planned: Planned) -> DataFrame:
+    """The judged tuples of a planned step."""
+    raw = ingest.source.frame(session, planned.batch, ingest.stream.columns)
+    return judge.judged(session, raw, ingest.stream, planned.batch, planned.verdict)
+
+
+def _taken(frame: DataFrame, ingest: Ingest, planned: Planned) -> Taken:
+    if not ingest.stream.store:
+        return take.indexed(frame, ingest.stream, planned.batch)
+    if planned.batch.bytes <= ARROW_BYTES_MAX:
+        return take.through_arrow(frame, ingest.stream, planned.batch, ingest.writer)
+    return take.through_spark(frame, ingest.stream, planned.batch, ingest.writer)
+
+
+def commit(instance: str, ingest: Ingest, planned: Planned, taken: Taken) -> StepOutcome:
+    """Dead letters first, then the step; afterwards the source may forget what is committed."""
+    if taken.dead.num_rows and not planned.dead_done:
+        _bury(taken.dead, ingest, planned)
+    counts = taken.counts
+    source, batch = ingest.source, planned.batch
+    clocks = ingest.clocks.advanced(
+        ingest.rule, counts.highest, waiting=source.waiting(batch.upto), now=planned.clock
+    )
+    before = ingest.writer.transactions
+    totals = {"in": counts.total, "late": counts.late, "dead": counts.dead}
+    transactions = {
+        **clocks.changes(ingest.clocks),
+        **planned.verdict.transactions(),
+        **{f"n/{key}": before.get(f"n/{key}", 0) + n for key, n in totals.items()},
+        "in/from": batch.after,
+        "in/source": batch.upto,
+        "rows": counts.ok,
+    }
+    if clocks.watermark is not None:
+        transactions["wm"] = clocks.watermark
+    known = [t for t in (before.get("evmax"), counts.highest_ok) if t is not None]
+    if known:
+        transactions["evmax"] = max(known)
+    if isinstance(source, PushSource):
+        clients = source.clients(batch)
+        transactions |= {f"client/{client}": last for client, last in clients.items()}
+    done = ingest.writer.commit(
+        step=planned.verdict.step,
+        segments=taken.segments,
+        transactions=transactions,
+        info=wall_stamp(),
+    )
+    ingest.clocks = clocks
+    source.release(batch.upto, planned.clock)
+    return StepOutcome(
+        instance=instance,
+        commit=done,
+        rows_in=counts.total,
+        rows_out=counts.ok,
+        counters={key: n for key, n in totals.items() if n},
+    )
+
+
+def _bury(dead: pa.Table, ingest: Ingest, planned: Planned) -> None:
+    """Commit the dead letters, and with them what the step will be if it has to be repeated."""
+    step = ingest.dead.step + 1
+    size = dead.num_rows
+    fixed = {
+        "ingest_step": pa.repeat(pa.scalar(planned.verdict.step, pa.int64()), size),
+        "ingested": pa.repeat(pa.scalar(planned.clock, pa.int64()), size).cast(INSTANT),
+        "_step": pa.repeat(pa.scalar(step, pa.int64()), size),
+    }
+    for name, column in fixed.items():
+        dead = dead.append_column(name, column)
+    letters = dead.select(DEAD_SCHEMA.names).cast(DEAD_SCHEMA)
+    writer = ingest.dead
+    segment = write_segment(
+        writer.table, letters, epoch=writer.epoch, step=step, part=0, partition={}
+    )
+    writer.commit(
+        step=step,
+        segments=[segment],
+        transactions={
+            "of": planned.verdict.step,
+            "in/from": planned.batch.after,
+            "in/source": planned.batch.upto,
+            "clock": planned.clock,
+        },
+    )

@@ -1,0 +1,63 @@
+"""What a worker hands back to the engine's thread after one piece of work."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shoal.log.writer import Commit
+
+__all__ = ["Laps", "Phase", "StepFailed", "StepOutcome"]
+
+
+class Laps:
+    """Seconds by phase of one piece of work."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def lap(self, phase: str) -> None:
+        """The time since the last lap was spent on this phase."""
+        now = time.perf_counter()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._started
+        self._started = now
+
+
+Phase = str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutcome:
+    """A component's step, committed."""
+
+    instance: str
+    commit: Commit
+    rows_in: int
+    rows_out: int
+    rows_history: int = 0
+    roster_rows: int = 0
+    roster_version: int = 0
+    source_committed: int = 0
+    busy: float = 0.0
+    seconds: Mapping[str, float] = field(default_factory=dict, hash=False)
+    counters: Mapping[str, int] = field(default_factory=dict, hash=False)
+    group: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFailed:
+    """A component's step did not happen. `phase` says how far it got: plan, job or commit.
+
+    `fenced`: another owner has the component. `cause` keeps the exception for the log of errors.
+    """
+
+    instance: str
+    phase: Phase
+    cause: Exception
+    fenced: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The first line that says something; Spark's errors are long."""
+        lines = [line.strip() for line in str(self.cause).splitlines() if line.strip()]
+        return lines[0][:500] if lines else repr(self.cause)

@@ -1,0 +1,1 @@
+"""Select: thousands of selections as one join of tuples with a roster."""

@@ -1,0 +1,147 @@
+"""Turns: the pieces of work that run on a worker thread. Each ends in a `Finished`, never raises.
+
+A turn holds what the engine's thread fixed for it, and touches no component: what came of it goes
+back as data.
+"""
+
+import functools
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from shoal.dataplane.rows import RosterRow
+from shoal.kernel.time import Instant
+from shoal.log.root import Root
+from shoal.log.writer import Writer
+from shoal.query.catalog import Column, StreamDef
+from shoal.spark import frames
+from shoal.spark.feed import Range
+from shoal.spark.ingest import step as ingest_step
+from shoal.spark.ingest.source import Source
+from shoal.spark.outcome import StepFailed, StepOutcome
+from shoal.spark.select import step as select_step
+from shoal.spark.select.bisect import Guilty, bisect
+from shoal.spark.select.step import Rosters, SelectWork
+
+__all__ = ["Bench", "BisectTurn", "Finished", "HousekeepTurn", "IngestTurn", "SelectTurn", "Turn"]
+
+Outcome = StepOutcome | StepFailed | Guilty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What a worker works with."""
+
+    session: SparkSession
+    root: Root
+    rosters: Rosters
+    commits: Executor
+
+    @property
+    def staging(self) -> Path:
+        return self.root.path / "tables" / "_staging"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A turn and what came of it."""
+
+    turn: "Turn"
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """How to read a range of a select's input: from its segments, or from its source."""
+
+    stream: StreamDef
+    columns: tuple[Column, ...]
+    timestamp: str
+    source: Source | None
+
+    def frame(self, bench: Bench, read: Range) -> DataFrame:
+        if self.source is None:
+            return frames.stored(bench.session, bench.root, self.columns, read)
+        return frames.unstored(bench.session, self.source, self.stream, read)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestTurn:
+    """One step of an ingest."""
+
+    instances: tuple[str, ...]
+    ingest: ingest_step.Ingest
+    now: Instant
+
+    def __call__(self, bench: Bench) -> Finished:
+        outcome = ingest_step.run(bench.session, self.instances[0], self.ingest, self.now)
+        return Finished(turn=self, outcomes=() if outcome is None else (outcome,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectTurn:
+    """One step of a group of selects; `fill` where it is a row's back-fill."""
+
+    instances: tuple[str, ...]
+    input: Input
+    read: Range
+    works: tuple[SelectWork, ...]
+    fill: RosterRow | None
+
+    def __call__(self, bench: Bench) -> Finished:
+        outcomes = select_step.run(
+            bench.session,
+            bench.rosters,
+            self.works,
+            functools.partial(self.input.frame, bench, self.read),
+            timestamp=self.input.timestamp,
+            rows_in=self.read.rows,
+            staging=bench.staging,
+            commits=bench.commits,
+        )
+        return Finished(turn=self, outcomes=tuple(outcomes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BisectTurn:
+    """Find the rows that make a select's step fail."""
+
+    instances: tuple[str, ...]
+    input: Input
+    read: Range
+    work: SelectWork
+    fill: RosterRow | None
+
+    def __call__(self, bench: Bench) -> Finished:
+        survives = functools.partial(
+            select_step.survives,
+            bench.session,
+            self.work,
+            tuples=functools.partial(self.input.frame, bench, self.read),
+            timestamp=self.input.timestamp,
+        )
+        found = bisect(self.instances[0], self.work.rows, survives)
+        return Finished(turn=self, outcomes=(found,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HousekeepTurn:
+    """Checkpoint, compaction and cleaning of one table."""
+
+    instances: tuple[str, ...]
+    writers: tuple[Writer, ...]
+    horizon: int | None
+
+    def __call__(self, bench: Bench) -> Finished:
+        try:
+            for writer in self.writers:
+                writer.housekeep(horizon=self.horizon)
+        except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
+            failed = StepFailed(instance=self.instances[0], phase="housekeep", cause=error)
+            return Finished(turn=self, outcomes=(failed,))
+        return Finished(turn=self, outcomes=())
+
+
+Turn = IngestTurn | SelectTurn | BisectTurn | HousekeepTurn
