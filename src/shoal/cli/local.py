@@ -418,7 +418,8 @@ class Query:
 
     def rows(self, *, after: int = 0) -> list[dict[str, Any]]:
         """Results so far, in order; with `after`, those of later steps only."""
-        return self.to_arrow(after=after).to_pylist()
+        rows: list[dict[str, Any]] = self.to_arrow(after=after).to_pylist()
+        return rows
 
     def to_arrow(self, *, after: int = 0) -> pa.Table:
         """Results so far, as Arrow."""

@@ -22,6 +22,7 @@ from shoal.dataplane.reports import (
     StepDone,
     Suspended,
 )
+from shoal.dataplane.rows import RosterRow
 from shoal.kernel.errors import LocalError, ShoalError, UserError
 from shoal.kernel.time import MILLISECOND, Instant
 from shoal.log.root import Root
@@ -368,14 +369,17 @@ class Desk:
         self._steps += 1
         self._since_housekeeping[instance] += 1
         self._scheduler.ran(instance, busy=outcome.busy)
-        if isinstance(component, IngestComponent) and isinstance(turn, IngestTurn):
-            component.found_something(turn.now)
-        elif isinstance(turn, SelectTurn) and turn.fill is not None:
-            component.filled(turn.fill, turn.read.upto)
-        elif isinstance(turn, SelectTurn):
-            component.done(upto=turn.read.upto, rows_in=outcome.rows_in, rows_out=outcome.rows_out)
-            self._served(component, outcome)
-            self._release(component.spec.input)
+        match component, turn:
+            case IngestComponent(), IngestTurn():
+                component.found_something(turn.now)
+            case SelectComponent(), SelectTurn(fill=RosterRow() as row):
+                component.filled(row, turn.read.upto)
+            case SelectComponent(), SelectTurn():
+                component.done(
+                    upto=turn.read.upto, rows_in=outcome.rows_in, rows_out=outcome.rows_out
+                )
+                self._served(component, outcome)
+                self._release(component.spec.input)
         self._report(self._step_done(component, outcome))
         if instance in self._feeds:
             self._feeds[instance].poll()

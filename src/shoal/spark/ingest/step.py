@@ -79,7 +79,7 @@ class Ingest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A step about to run: its batch, its verdict, and whether its dead letters are already there."""
+    """A step about to run. `dead_done`: its dead letters are committed already."""
 
     batch: Batch
     verdict: judge.Verdict

@@ -31,7 +31,9 @@ Bounds = tuple[Value, Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bins:
-    """`edges` ascending, one fewer than the bins (a power of two): bin i is edges[i-1] <= v < edges[i].
+    """Ascending edges, one fewer than the bins, which are a power of two.
+
+    Bin i holds the values with edges[i-1] <= value < edges[i].
 
     Bins(edges=(0.2, 0.4, 0.9)): 0.1 is in bin 0, 0.2 in bin 1, NaN in bin 3.
     """

@@ -120,7 +120,7 @@ def run(
         else:
             results = _through_spark(session, frame, works, timestamp, staging)
         clock.lap("write")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
         return [StepFailed(instance=w.instance, phase=phase, cause=error) for w in works]
     lost = watched.by_query(works)
     done = list(commits.map(_commit, works, results, lost))
@@ -142,7 +142,7 @@ def survives(
         roster = build_roster(session, [member])
         frame = plan.results(tuples(), roster, timestamp=timestamp)
         frame.write.format("noop").mode("overwrite").save()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
         return error
     return None
 
@@ -268,7 +268,7 @@ def _commit(work: SelectWork, result: _Result, shed: Mapping[str, int]) -> StepO
         )
     except Fenced as error:
         return StepFailed(instance=work.instance, phase="commit", cause=error, fenced=True)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
         return StepFailed(instance=work.instance, phase="commit", cause=error)
     return StepOutcome(
         instance=work.instance,
