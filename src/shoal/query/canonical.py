@@ -8,7 +8,7 @@ Not here   the rules, one file each in `rules/`; taking constants out (`signatur
 silently means something else.
 """
 
-from shoal.query.rules import between, flatten, membership, orient, push_not
+from shoal.query.rules import between, flatten, membership, order, orient, push_not
 from shoal.query.terms.tree import Call, Term, bottom_up
 
 __all__ = ["RULES", "VERSION", "conjuncts", "normalise"]
@@ -16,7 +16,7 @@ __all__ = ["RULES", "VERSION", "conjuncts", "normalise"]
 VERSION = 1
 
 #: In this order; each sees what the ones before it left.
-RULES = (between, orient, flatten, membership, push_not, flatten, membership, flatten)
+RULES = (between, orient, flatten, order, membership, push_not, flatten, order, membership, flatten)
 
 
 def normalise(term: Term) -> Term:

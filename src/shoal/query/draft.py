@@ -15,7 +15,7 @@ Not here   running the probe (`spark/`); the parts of the way: `sql.py`, `canoni
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shoal.kernel.errors import LocalError, UserError
 from shoal.query.canonical import conjuncts, normalise
@@ -40,6 +40,8 @@ class Draft:
     columns: tuple[str, ...]
     conjuncts: tuple[Term, ...]
     extra_functions: tuple[str, ...]
+    #: For the places in errors only.
+    text: str = field(compare=False)
 
     @property
     def probe(self) -> str:
@@ -57,7 +59,7 @@ class Draft:
 
     def resolve(self, types: Sequence[str]) -> Selection:
         """The selection, given the answers to `probe` in their order."""
-        typing = Typing(self.conjuncts)
+        typing = Typing(self.conjuncts, self.text)
         if len(types) != len(typing.questions):
             raise LocalError("a draft is resolved with one type for each question of its probe")
         answers = dict(zip(typing.questions, map(_spell, types), strict=True))
@@ -91,7 +93,9 @@ def parse_selection(text: str, stream: StreamDef, *, extra_functions: Sequence[s
     extra = tuple(name.lower() for name in extra_functions)
     parsed = parse(text, stream, extra)
     parts = conjuncts(normalise(parsed.where)) if parsed.where is not None else ()
-    return Draft(stream=stream, columns=parsed.columns, conjuncts=parts, extra_functions=extra)
+    return Draft(
+        stream=stream, columns=parsed.columns, conjuncts=parts, extra_functions=extra, text=text
+    )
 
 
 def _spell(answer: str) -> str:

@@ -19,7 +19,7 @@ from shoal.query.functions import FUNCTIONS, SYNONYMS, why_not
 from shoal.query.selection import Value
 from shoal.query.terms.literals import convert, decimal_type, single
 from shoal.query.terms.patterns import check_like, check_regex
-from shoal.query.terms.tree import Call, ColumnRef, Convert, Literal, Term
+from shoal.query.terms.tree import Call, ColumnRef, Convert, Literal, Term, place
 from shoal.query.terms.types import INTEGRAL, nearest, parse_type
 
 __all__ = ["DEPTH_MAX", "NODES_MAX", "VALUES_MAX", "Reader", "refuse"]
@@ -71,10 +71,11 @@ _EXPONENT = re.compile(r"(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})[eE][+-]?[0-
 def refuse(what: str, node: Any, text: str, *, detail: str = "", hint: str = "") -> UserError:
     """A UserError that points at the first place in the text where this node is found."""
     start = _start(node)
+    if start is None and isinstance(node, exp.Expression):
+        start = _start(node.parent)
     if start is None:
         return UserError(what, detail=detail, hint=hint)
-    line = text.count("\n", 0, start) + 1
-    column = start - (text.rfind("\n", 0, start) + 1) + 1
+    line, column = place(text, start)
     return UserError(what, detail=detail, hint=hint, line=line, column=column)
 
 

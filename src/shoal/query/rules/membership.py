@@ -1,6 +1,6 @@
 """IN of one value is an equality, and a choice between equalities is an IN.
 
-    a IN (?)                ->  a = ?
+    a IN (1, 1)             ->  a = 1
     (a = ? OR a = ?)        ->  a IN (?, ?)
     (a IN (?) OR a = ?)     ->  a IN (?, ?)
 
@@ -26,7 +26,8 @@ def rewrite(term: Term) -> Term:
     if not isinstance(term, Call):
         return term
     if term.op == "in":
-        return replace(term, op="=") if len(term.args) == 2 else term
+        args = (term.args[0], *dict.fromkeys(term.args[1:]))
+        return replace(term, op="=" if len(args) == 2 else "in", args=args)
     return _join(term) if term.op == "or" else term
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "Term",
     "bottom_up",
     "children",
+    "place",
     "show",
     "walk",
     "with_children",
@@ -105,6 +106,11 @@ def bottom_up(term: Term, rewrite: Callable[[Term], Term]) -> Term:
     """Rewrite every node once, those below first."""
     parts = tuple(bottom_up(part, rewrite) for part in children(term))
     return rewrite(with_children(term, parts) if parts else term)
+
+
+def place(text: str, at: int) -> tuple[int, int]:
+    """Line and column, from 1, of an offset in a text."""
+    return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
 
 
 def walk(term: Term) -> Iterator[Term]:

@@ -29,6 +29,7 @@ from shoal.query.terms.tree import (
     Literal,
     Term,
     children,
+    place,
     walk,
 )
 from shoal.query.terms.types import DIGITS_MAX, INTEGRAL, decimal_parts, is_decimal, is_numeric
@@ -71,8 +72,9 @@ def call_text(call: Call, args: list[str]) -> str:
 class Typing:
     """The questions of one predicate; with the answers, its typed form."""
 
-    def __init__(self, terms: tuple[Term, ...]) -> None:
+    def __init__(self, terms: tuple[Term, ...], text: str = "") -> None:
         self._terms = terms
+        self._text = text
         self._decimals = any(_has_decimal(node) for term in terms for node in walk(term))
         self._known: Mapping[str, str] = {}
         questions: dict[str, None] = {}
@@ -89,14 +91,16 @@ class Typing:
             type_ = self.type_of(term)
             if type_ not in ("BOOLEAN", "VOID"):
                 what = f"a condition has type {type_}, not BOOLEAN"
-                raise UserError(what, hint="compare it with something")
+                line, column = place(self._text, term.at)
+                hint = "compare it with something"
+                raise UserError(what, hint=hint, line=line, column=column)
         return tuple(self._typed(term) for term in self._terms)
 
     def type_of(self, term: Term) -> str:
         """The type of a node of the original tree."""
         if isinstance(term, ColumnRef | Literal | Convert):
             return term.type
-        return self._answer(self._probe(term))
+        return self._answer(self.question(term))
 
     def _answer(self, question: str) -> str:
         if question not in self._known:
@@ -106,22 +110,23 @@ class Typing:
     def _questions(self, term: Term) -> list[str]:
         if not isinstance(term, Call):
             return []
-        asked = [self._probe(term)]
-        if self._is_joint(term):
-            asked.append(self._joint(term.args))
+        asked = [self.question(term)]
+        if self.is_joint(term):
+            asked.append(self.joint_question(term))
         return asked
 
     @staticmethod
-    def _is_joint(term: Call) -> bool:
+    def is_joint(term: Call) -> bool:
         """Whether Spark coerces the operands to one type."""
         return term.op in COMPARISONS or term.op in ("in", "nullif") or term.op in ARITHMETIC
 
-    def _joint(self, args: tuple[Term, ...]) -> str:
-        shown = dict.fromkeys(self._probe(arg) for arg in args)
+    def joint_question(self, term: Call) -> str:
+        """The question's text of the one type that Spark gives the operands."""
+        shown = dict.fromkeys(self.question(arg) for arg in term.args)
         return f"coalesce({', '.join(shown)})"
 
-    def _probe(self, term: Term) -> str:
-        """The question's text of a node: its constants are gone."""
+    def question(self, term: Term) -> str:
+        """The question's text of a node's own type: its constants are gone."""
         match term:
             case ColumnRef(name=name):
                 return "s.`" + name.replace("`", "``") + "`"
@@ -132,12 +137,12 @@ class Typing:
                     return "1" + "0" * (len(str(abs(value))) - 1) + _SUFFIX.get(type_, "")
                 return f"CAST(NULL AS {type_})"
             case Convert(type=type_, tried=tried):
-                return f"{'TRY_CAST' if tried else 'CAST'}({self._probe(term.term)} AS {type_})"
+                return f"{'TRY_CAST' if tried else 'CAST'}({self.question(term.term)} AS {type_})"
             case Call(op="in", args=args):
-                shown = [self._probe(arg) for arg in args]
+                shown = [self.question(arg) for arg in args]
                 return call_text(term, list(dict.fromkeys(shown))) if len(shown) > 1 else "NULL"
             case Call(args=args):
-                return call_text(term, [self._probe(arg) for arg in args])
+                return call_text(term, [self.question(arg) for arg in args])
         raise LocalError("a hole has no type question")
 
     def _typed(self, term: Term) -> Term:
@@ -145,7 +150,12 @@ class Typing:
             return replace(term, term=self._typed(term.term))
         if not isinstance(term, Call):
             return term
-        return replace(self._typed_call(term), type=self.type_of(term))
+        try:
+            return replace(self._typed_call(term), type=self.type_of(term))
+        except UserError as error:
+            if error.line is None:
+                error.line, error.column = place(self._text, term.at)
+            raise
 
     def _typed_call(self, term: Call) -> Call:
         if term.op in COMPARISONS or term.op == "in":
@@ -182,7 +192,7 @@ class Typing:
 
     def _nullif(self, term: Call) -> Call:
         """The result has the type of the first argument, whatever it is compared in."""
-        common = self._answer(self._joint(term.args))
+        common = self._answer(self.joint_question(term))
         if common != "STRING" and any(self.type_of(arg) == "STRING" for arg in term.args):
             raise UserError("nullif cannot compare a STRING with this", hint="CAST one of them")
         first, second = term.args
@@ -210,7 +220,7 @@ class Typing:
         if exact and any(map(is_decimal, types)):
             # Spark widens by the digits of the column's type and may round; this never does.
             return _widest([_digits_needed(arg, self.type_of(arg)) for arg in term.args], term)
-        return self._answer(self._joint(term.args))
+        return self._answer(self.joint_question(term))
 
     def _as(self, term: Term, target: str) -> Term:
         """The term in a type that Spark coerces it to."""
@@ -245,11 +255,11 @@ class Typing:
         if not isinstance(arg, Literal):
             return self._typed(arg)
         if arg.type == "VOID":
-            return self._as(arg, self._answer(self._joint(term.args)))
+            return self._as(arg, self._answer(self.joint_question(term)))
         if decimal:
             target = _digits_needed(arg, arg.type)
             return Literal(type=target, value=convert(arg.value, arg.type, target), at=arg.at)
-        return self._as(arg, self._answer(self._joint(term.args)))
+        return self._as(arg, self._answer(self.joint_question(term)))
 
     def _chosen(self, term: Call) -> Call:
         """Branches in the type of the whole; conditions as they are."""
