@@ -32,7 +32,7 @@ def resolve(draft: Draft) -> Selection:
 def answers(draft: Draft) -> list[str]:
     """One type for each question of the draft's probe."""
     typing = Typing(draft.conjuncts)
-    known: dict[str, str] = {}
+    known = {"NULL": "VOID"}
     for part in draft.conjuncts:
         for node in walk(part):
             known[typing.question(node)] = type_of(node)

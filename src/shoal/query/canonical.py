@@ -16,7 +16,10 @@ __all__ = ["RULES", "VERSION", "conjuncts", "normalise"]
 VERSION = 1
 
 #: In this order; each sees what the ones before it left.
-RULES = (between, orient, flatten, order, membership, push_not, flatten, order, membership, flatten)
+RULES = (between, orient, flatten, order, membership, push_not, flatten, order)
+
+#: Rounds until nothing changes; each rule only shortens or sorts, and two or three are enough.
+ROUNDS_MAX = 8
 
 
 def normalise(term: Term) -> Term:
@@ -28,8 +31,12 @@ def normalise(term: Term) -> Term:
     >>> show(normalise(Call(op="not", args=(below,))))
     '(`a` <= ?INT)'
     """
-    for rule in RULES:
-        term = bottom_up(term, rule.rewrite)
+    for _ in range(ROUNDS_MAX):
+        before = term
+        for rule in RULES:
+            term = bottom_up(term, rule.rewrite)
+        if term == before:
+            break
     return term
 
 

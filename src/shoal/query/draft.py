@@ -45,10 +45,8 @@ class Draft:
 
     @property
     def probe(self) -> str:
-        """One SELECT of one row that yields the types; "" if nothing needs to be asked."""
+        """One SELECT of one row that yields the types."""
         questions = Typing(self.conjuncts).questions
-        if not questions:
-            return ""
         used: dict[str, str] = {}
         for part in self.conjuncts:
             nodes = walk(part)

@@ -27,7 +27,7 @@ __all__ = ["DEPTH_MAX", "NODES_MAX", "VALUES_MAX", "Reader", "refuse"]
 #: Levels of nesting; Spark's own limits are not far above.
 DEPTH_MAX = 40
 #: Operators and columns of one predicate, counted as often as the canonical form repeats them.
-NODES_MAX = 300
+NODES_MAX = 1_000
 #: Constants of one IN list.
 VALUES_MAX = 10_000
 

@@ -1,6 +1,7 @@
 """IN of one value is an equality, and a choice between equalities is an IN.
 
     a IN (1, 1)             ->  a = 1
+    a IN (2, 1, 2)          ->  a IN (1, 2)
     (a = ? OR a = ?)        ->  a IN (?, ?)
     (a IN (?) OR a = ?)     ->  a IN (?, ?)
 
@@ -26,7 +27,7 @@ def rewrite(term: Term) -> Term:
     if not isinstance(term, Call):
         return term
     if term.op == "in":
-        args = (term.args[0], *dict.fromkeys(term.args[1:]))
+        args = (term.args[0], *sorted(dict.fromkeys(term.args[1:]), key=_order))
         return replace(term, op="=" if len(args) == 2 else "in", args=args)
     return _join(term) if term.op == "or" else term
 
@@ -52,7 +53,11 @@ def _merge(left: Term, right: Term) -> Term | None:
     types = {value.type: None for value in values if isinstance(value, Literal)}
     if left.args[0] != right.args[0] or len(types) != 1:
         return None
-    return replace(left, op="in", args=(left.args[0], *dict.fromkeys(values)))
+    return replace(left, op="in", args=(left.args[0], *sorted(dict.fromkeys(values), key=_order)))
+
+
+def _order(value: Term) -> tuple[str, str]:
+    return (value.type, repr(value.value)) if isinstance(value, Literal) else ("", "")
 
 
 def _is_test(term: Call) -> bool:

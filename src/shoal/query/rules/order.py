@@ -34,11 +34,13 @@ def rewrite(term: Term) -> Term:
     return replace(term, args=tuple(sorted(term.args, key=_order)))
 
 
-def _order(term: Term) -> tuple[str, str, str]:
-    """By shape; constants count last, so that they do not decide the shape."""
+def _order(term: Term) -> tuple[str, str, str, str]:
+    """Tests of one subject together, then by shape; constants count last."""
     text = show(term)
+    is_test = isinstance(term, Call) and term.op in ("=", "in")
+    subject = show(term.args[0]) if isinstance(term, Call) and is_test else ""
     constants = [node.value for node in walk(term) if isinstance(node, Literal)]
-    return _TYPE.sub("?", text), text, repr(constants)
+    return subject, _TYPE.sub("?", text), text, repr(constants)
 
 
 def _cannot_throw(term: Term) -> bool:

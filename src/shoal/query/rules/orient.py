@@ -25,7 +25,12 @@ def rewrite(term: Term) -> Term:
         return term
     left, right = term.args
     constant = isinstance(left, Literal) and not isinstance(right, Literal)
-    columns = isinstance(left, ColumnRef) and isinstance(right, ColumnRef)
-    if constant or (columns and left.name > right.name):  # type: ignore[union-attr]
+    if constant or _out_of_order(left, right, term.op):
         return replace(term, op=COMPARISONS[term.op], args=(right, left))
     return term
+
+
+def _out_of_order(left: Term, right: Term, op: str) -> bool:
+    if not isinstance(left, ColumnRef) or not isinstance(right, ColumnRef):
+        return False
+    return left.name > right.name or (left.name == right.name and op in (">", ">="))

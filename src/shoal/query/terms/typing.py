@@ -81,8 +81,8 @@ class Typing:
         for term in terms:
             for node in walk(term):
                 questions.update(dict.fromkeys(self._questions(node)))
-        #: Expressions over `s.<column>` whose types are needed.
-        self.questions = tuple(questions)
+        #: Expressions over `s.<column>` whose types are needed; never none, for a simpler engine.
+        self.questions = tuple(questions) or ("NULL",)
 
     def typed(self, answers: Mapping[str, str]) -> tuple[Term, ...]:
         """The terms with implied casts written out and constants converted."""
