@@ -11,6 +11,7 @@ acknowledges passes through here. Promise L1 rests on these functions on a local
 What is not here: what the files mean, and any test whether a root keeps these promises.
 """
 
+import contextlib
 import errno
 import os
 import secrets
@@ -36,7 +37,7 @@ def create_if_absent(path: Path, data: bytes) -> bool:
     except OSError as error:
         raise _refused("create", path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        _discard(temporary)
     sync_folder(path.parent)
     return True
 
@@ -47,7 +48,7 @@ def replace(path: Path, data: bytes) -> None:
     try:
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        _discard(temporary)
         raise _refused("replace", path, error) from error
     sync_folder(path.parent)
 
@@ -84,9 +85,15 @@ def _write_beside(path: Path, data: bytes) -> Path:
         finally:
             os.close(descriptor)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        _discard(temporary)
         raise _refused("write", path, error) from error
     return temporary
+
+
+def _discard(temporary: Path) -> None:
+    """Remove what did not become whole; where even that fails, the first error says more."""
+    with contextlib.suppress(OSError):
+        temporary.unlink()
 
 
 def _refused(verb: str, path: Path, error: OSError) -> StorageError:

@@ -21,6 +21,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shoal.kernel.errors import StorageError
 from shoal.log.durable import sync_file, sync_folder
 from shoal.log.entries import parse_entry
 from shoal.log.root import TableDir, make_folder
@@ -43,14 +44,26 @@ def mend(table: TableDir) -> tuple[str, ...]:
         for name in torn:
             _set_aside(table, name)
         if entries:
-            # Whoever builds on an entry must not survive it.
-            sync_file(table.log / entries[-1])
-            sync_folder(table.log)
+            _sync_entry(table, entries[-1])
     return tuple(torn)
 
 
+def _sync_entry(table: TableDir, name: str) -> None:
+    """Whoever builds on an entry must not survive it."""
+    try:
+        sync_file(table.log / name)
+    except StorageError:
+        # A process that slept here may find it trimmed; then a synced checkpoint stands for it.
+        if (table.log / name).exists():
+            raise
+    sync_folder(table.log)
+
+
 def _is_torn_entry(path: Path) -> bool:
-    return parse_entry(0, path.read_bytes()) is None
+    try:
+        return parse_entry(0, path.read_bytes()) is None
+    except FileNotFoundError:
+        return False
 
 
 def _is_torn_checkpoint(path: Path) -> bool:

@@ -142,6 +142,8 @@ class Reader:
     def _seek(self) -> bool:
         """Find the last entry at or before the position; False if the log does not reach back."""
         low, high = lowest_version(self._table), newest_version(self._table)
+        while high > low and read_entry(self._table, high) is None:
+            high -= 1  # torn by a power loss and not mended yet
         start = self._mark_from(low, high)
         if start is None or (low > 0 and start.step > self.position):
             if low == 0:

@@ -1,0 +1,1 @@
+"""What a commit costs, and whether it stays that way."""
