@@ -103,6 +103,11 @@ class Spool:
         """The position of the newest batch that this object knows of."""
         return self._release.upto + len(self._waiting)
 
+    @property
+    def released(self) -> int:
+        """The position up to which batches were released, as far as this object knows."""
+        return self._release.upto
+
     def append(self, client: str, sequence: int, rows: pa.Table) -> int:
         """Store a batch, durable on return; returns its position, again if it was stored before.
 
