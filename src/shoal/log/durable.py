@@ -1,6 +1,6 @@
 """Files that survive a crash of the machine: synced, whole or absent, created once or replaced.
 
-The library that commits tables does not sync to disk (LOG.md, section 8), so whatever the log
+The library that commits tables does not sync to disk, so whatever the log
 acknowledges passes through here. Promise L1 rests on these functions on a local root.
 
     create_if_absent   the one agreement primitive of a mesh: of many callers exactly one wins

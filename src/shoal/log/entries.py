@@ -2,13 +2,13 @@
 
 An entry is `_delta_log/<version>.json`. Reading these files costs microseconds where a handle of
 the library costs milliseconds, and gives what the library does not: all application
-transactions, and which rows are new. The log is kept short because every commit lists it (2 ms
-at 200 entries, 25 ms at 10,000); older entries are moved to `_history`.
+transactions, and which rows are new. The log is kept short because every commit lists it; older
+entries are moved to `_history`.
 
 Which file to believe. A writer that slept while its number was trimmed can create that number
-again (LOG.md section 4, "hole found"). Therefore an entry is moved by linking it to `_history`
-before its name in the log is freed, and a reader that finds a number in both places believes
-`_history`. Below `_history/lowest.json` nothing is believed: readers go to a snapshot.
+again (docs/decisions/0002). Therefore an entry is moved by linking it to `_history` before its
+name in the log is freed, and a reader that finds a number in both places believes `_history`.
+Below `_history/lowest.json` nothing is believed: readers go to a snapshot.
 
 Which file is whole. Every entry of ours states its number of lines. After a power loss the last
 one may be torn; it was never acknowledged and counts as absent until it is mended.
@@ -43,7 +43,7 @@ __all__ = [
     "read_snapshot",
 ]
 
-#: The one application id that fences an instance (LOG.md section 4).
+#: The one application id that fences an instance (module fence).
 APPLICATION = "shoal"
 #: Transaction with the greatest step whose rows retention may have removed.
 RETAINED = "retained"

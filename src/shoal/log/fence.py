@@ -6,7 +6,7 @@ Promises
     L3  After an entry with a higher epoch no lower epoch adds one.
     M1  Each epoch has one owner.
 
-How (LOG.md section 4). One application id fences the table; its version is the mark. The
+How. One application id fences the table; its version is the mark. The
 recorded mark is compared with ours after every refresh of the handle, and the library refuses an
 entry from a handle at version v if anybody added one under the id after v: the check at v and
 the library's check over (v, entry] leave no hole. Neither holds it alone. An error from the
@@ -138,7 +138,7 @@ class Fence:
         return self.version
 
     def reopen(self) -> None:
-        """A new handle, because a live one does not notice a checkpoint (LOG.md, trap 5)."""
+        """A new handle, because a live one does not notice a checkpoint."""
         self.check()
         self._handle = open_handle(self.table)
         recorded = self._recorded()
@@ -208,7 +208,7 @@ class Fence:
                 else:
                     self._handle = open_handle(self.table)
                 return self._recorded()
-            except Exception as error:  # noqa: BLE001  a listing may miss a file (trap 8)
+            except Exception as error:  # noqa: BLE001  a listing may miss a file
                 failure = error
                 time.sleep(0.002 * attempt)
         self._stopped = refused(self.table, "read the table after a commit", failure)
@@ -226,7 +226,7 @@ def open_handle(table: TableDir) -> DeltaTable:
             return DeltaTable(str(table.path))
         except TableNotFoundError as error:
             raise refused(table, "open the table", error) from error
-        except Exception as error:  # noqa: BLE001  a listing may miss a file (trap 8)
+        except Exception as error:  # noqa: BLE001  a listing may miss a file
             failure = error
             time.sleep(0.002 * attempt)
     raise refused(table, "open the table", failure) from failure

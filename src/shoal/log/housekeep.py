@@ -40,9 +40,9 @@ __all__ = ["Housekept", "Sweeper", "Upkeep", "merge", "plan_merge", "sync_checkp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """How a table is kept; the defaults come from LOG.md sections 3, 5 and 8."""
+    """How a table is kept; reasons for the defaults: docs/decisions/0002."""
 
-    #: Entries between checkpoints; 10 to 20 cost least (LOG.md section 3).
+    #: Entries between checkpoints; 10 to 20 cost least: 5.5 ms a commit; 6.1 at 5, 10 at 100.
     checkpoint_every: int = 20
     #: Entries left in the log below a checkpoint. Each costs every commit 5 to 10 microseconds;
     #: a foreign reader that takes longer than this many commits to open the table must retry.

@@ -1,6 +1,6 @@
 """What a power loss can tear, found and set aside before an instance is taken over.
 
-The library does not sync (LOG.md section 8). What Shoal acknowledged was synced by us, so only
+The library does not sync. What Shoal acknowledged was synced by us, so only
 what was never acknowledged can be torn: the last entry of the transaction log, or a checkpoint
 whose entries are all still there. Both are moved to `_mended` with their names; nothing else is
 touched. Promises L1 (a torn commit becomes an absent one) and L2 (its number and step are free).

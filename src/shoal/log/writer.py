@@ -321,6 +321,8 @@ class Writer:
         for segment in segments:
             wrong = wrong or self._flaw(step, segment)
         if wrong:
+            # A later owner sweeps the files of an earlier one that slept: then that is the news.
+            self._fence.reopen()
             raise LocalError(
                 f"step {step} of {self.instance} cannot be committed",
                 detail=wrong,

@@ -247,3 +247,13 @@ def _rows(writer: Writer) -> list[tuple[int, int]]:
         columns = [content.column(name).to_pylist() for name in ("_step", "_id")]
         rows.extend(zip(*columns, strict=True))
     return rows
+
+
+def test_L3_an_owner_whose_files_were_swept_learns_that_it_is_fenced(opened: Root) -> None:
+    """It slept for longer than the grace; that its files are gone is not its caller's mistake."""
+    old = owner(opened)
+    _, segments = write_parts(old, parts=1, rng=random.Random(1), trace=str)
+    steps(owner(opened), 2)
+    (old.table.path / segments[0].path).unlink()
+    with pytest.raises(Fenced):
+        old.commit(step=1, segments=segments, transactions={})
