@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["constants"]
@@ -14,5 +13,5 @@ def constants(session: SparkSession, values: Sequence[int]) -> DataFrame:
     A literal would change the generated code with every step, and the code would be compiled
     again each time; an array is handed over by reference.
     """
-    column = pa.array([list(values)], pa.list_(pa.int64()))
-    return session.createDataFrame(pa.table({"_c": column}))
+    array = ", ".join(f"{value}L" for value in values)
+    return session.sql(f"SELECT * FROM VALUES (array({array})) AS t(_c)")

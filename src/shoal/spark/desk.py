@@ -27,23 +27,25 @@ from shoal.kernel.errors import LocalError, ShoalError, UserError
 from shoal.kernel.time import MILLISECOND, Instant
 from shoal.log.root import Root
 from shoal.spark.analyze import analyze
+from shoal.spark.bench import Bench
 from shoal.spark.feed import Feed
 from shoal.spark.frames import all_columns
 from shoal.spark.ingest.component import IngestComponent, open_ingest, open_source
 from shoal.spark.ingest.judge import event_time
 from shoal.spark.outcome import StepFailed, StepOutcome
+from shoal.spark.progress import Progress
 from shoal.spark.scheduler import Scheduler
 from shoal.spark.select.bisect import Guilty
 from shoal.spark.select.component import SelectComponent, open_select
 from shoal.spark.select.step import Rosters
 from shoal.spark.turns import (
-    Bench,
     BisectTurn,
     Finished,
     HousekeepTurn,
     IngestTurn,
     Input,
     SelectTurn,
+    TogetherTurn,
     Turn,
 )
 
@@ -83,15 +85,21 @@ class Desk:
         self._ready: dict[str, None] = {}
         self._since_housekeeping: dict[str, int] = {}
         self._waiting: list[tuple[c.Command, Future[Answer]]] = []
+        #: Selects whose step in flight has no end yet: what is asked of them waits for it.
+        self._undecided: dict[str, None] = {}
         self._tail_at: Instant = 0
         self._steps = 0
         self._promised: dict[str, tuple[int, int]] = {}
         self._reasons: dict[str, str] = {}
+        self._progress = Progress()
 
     # Commands
 
     def ask(self, command: c.Command, answer: "Future[Answer]", now: Instant) -> None:
         """Carry out a command and answer it; never raises for what the caller did wrong."""
+        if any(name in self._undecided for name in _named(command)):
+            self._waiting.append((command, answer))
+            return
         try:
             answer.set_result(self._carry_out(command, now))
         except ShoalError as error:
@@ -210,6 +218,7 @@ class Desk:
             )
         del self._components[instance]
         self._scheduler.remove(instance)
+        self._progress.forget(instance)
 
     # What is next
 
@@ -255,12 +264,43 @@ class Desk:
         if component.running:
             return False
         if isinstance(component, IngestComponent):
-            return component.look_at <= now
+            return component.look_at <= now and not self._awaited(component)
         return component.position < component.feed.head or component.filling
+
+    def _readers(self, ingest: IngestComponent) -> list[SelectComponent]:
+        """The selects that take part in the steps of an ingest that is not stored."""
+        return [
+            part
+            for part in self._components.values()
+            if isinstance(part, SelectComponent)
+            and part.spec.input == ingest.instance
+            and not self._scheduler.turn(part.instance).alone
+        ]
+
+    def _awaited(self, ingest: IngestComponent) -> bool:
+        """Whether a reader should first come to the head, to take part in the next step."""
+        if ingest.spec.stream.store:
+            return False
+        return any(
+            part.running or part.filling or part.position != ingest.writer.step
+            for part in self._readers(ingest)
+        )
+
+    def _ingest_turn(self, component: IngestComponent, now: Instant) -> Turn:
+        readers = [] if component.spec.stream.store else self._readers(component)[:GROUP_MOST]
+        if not readers:
+            return IngestTurn(instances=(component.instance,), ingest=component.ingest, now=now)
+        self._undecided |= dict.fromkeys(part.instance for part in readers)
+        return TogetherTurn(
+            instances=(component.instance, *(part.instance for part in readers)),
+            ingest=component.ingest,
+            works=tuple(part.work_at_head() for part in readers),
+            now=now,
+        )
 
     def _turn(self, component: _Component, ready: list[str], now: Instant) -> Turn:
         if isinstance(component, IngestComponent):
-            return IngestTurn(instances=(component.instance,), ingest=component.ingest, now=now)
+            return self._ingest_turn(component, now)
         read = component.next_range()
         if read is None or (component.filling and component.fill_is_next()):
             return self._fill_turn(component)
@@ -341,48 +381,57 @@ class Desk:
     def finished(self, done: Finished, now: Instant) -> None:
         """Take in what a turn gave."""
         for instance in done.turn.instances:
+            self._undecided.pop(instance, None)
             if instance in self._components:
                 self._components[instance].running = False
-        if not done.outcomes and isinstance(done.turn, IngestTurn):
+        if not done.outcomes and isinstance(done.turn, IngestTurn | TogetherTurn):
             self._found_nothing(done.turn, now)
         for outcome in done.outcomes:
             if outcome.instance not in self._components:
                 continue
             match outcome:
                 case StepOutcome():
-                    self._stepped(done.turn, outcome)
+                    self._stepped(done.turn, outcome, now)
                 case StepFailed():
                     self._failed(outcome, now)
                 case Guilty():
                     self._suspend(done.turn, outcome, now)
+        waiting, self._waiting = self._waiting, []
+        for command, answer in waiting:
+            self.ask(command, answer, now)
 
-    def _found_nothing(self, turn: IngestTurn, now: Instant) -> None:
+    def _found_nothing(self, turn: IngestTurn | TogetherTurn, now: Instant) -> None:
         instance = turn.instances[0]
         component = self._components.get(instance)
         if isinstance(component, IngestComponent):
             component.found_nothing(now, looked=turn.now)
             self._scheduler.idle(instance)
 
-    def _stepped(self, turn: Turn, outcome: StepOutcome) -> None:
+    def _stepped(self, turn: Turn, outcome: StepOutcome, now: Instant) -> None:
         instance = outcome.instance
         component = self._components[instance]
         self._steps += 1
         self._since_housekeeping[instance] += 1
         self._scheduler.ran(instance, busy=outcome.busy)
+        self._progress.observe(outcome, now)
         match component, turn:
-            case IngestComponent(), IngestTurn():
+            case IngestComponent(), IngestTurn() | TogetherTurn():
                 component.found_something(turn.now)
+            case SelectComponent(), TogetherTurn():
+                reached = outcome.commit.transactions[f"in/{component.spec.input}"]
+                self._select_stepped(component, outcome, reached)
             case SelectComponent(), SelectTurn(fill=RosterRow() as row):
                 component.filled(row, turn.read.upto)
             case SelectComponent(), SelectTurn():
-                component.done(
-                    upto=turn.read.upto, rows_in=outcome.rows_in, rows_out=outcome.rows_out
-                )
-                self._served(component, outcome)
-                self._release(component.spec.input)
+                self._select_stepped(component, outcome, turn.read.upto)
         self._report(self._step_done(component, outcome))
         if instance in self._feeds:
             self._feeds[instance].poll()
+
+    def _select_stepped(self, component: SelectComponent, outcome: StepOutcome, upto: int) -> None:
+        component.done(upto=upto, rows_in=outcome.rows_in, rows_out=outcome.rows_out)
+        self._served(component, outcome)
+        self._release(component.spec.input)
 
     def _served(self, component: SelectComponent, outcome: StepOutcome) -> None:
         promised = self._promised.get(component.instance)
@@ -445,7 +494,7 @@ class Desk:
         """A read-only picture."""
         return EngineView(
             components=tuple(self._component_view(part) for part in self._components.values()),
-            cycle_seconds=0.0,
+            cycle_seconds=self._progress.cycle().seconds,
             threads=threads,
             steps=self._steps,
         )
@@ -469,8 +518,8 @@ class Desk:
             roster_version=0 if select is None else select.version,
             failures=turn.failures,
             reason=self._reasons.get(component.instance, "") if turn.failures else "",
-            looked=(select is None and component.looked) or 0,
-            cost={},
+            looked=component.looked if isinstance(component, IngestComponent) else 0,
+            cost=self._progress.cost(component.instance),
             counters={
                 key[2:]: value for key, value in writer.transactions.items() if key[:2] == "n/"
             },
@@ -509,3 +558,14 @@ class Desk:
         """Let go of everything; tables stay as they are."""
         self._components.clear()
         self._feeds.clear()
+
+
+def _named(command: c.Command) -> tuple[str, ...]:
+    """The components whose place a command depends on."""
+    match command:
+        case c.AddRows() | c.DropRow():
+            return (command.instance,)
+        case c.ReplaceRow():
+            return (command.source, command.target)
+        case _:
+            return ()

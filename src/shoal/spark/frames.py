@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from shoal.log.root import Root
 from shoal.log.segment import Segment
 from shoal.log.writer import Commit
-from shoal.query.catalog import Column, StreamDef, format_schema
+from shoal.query.catalog import Column, StreamDef, format_schema, quote
 from shoal.spark.feed import Range
-from shoal.spark.ingest.judge import INGEST_TIME, KIND, OK, REASON, Verdict, judged
-from shoal.spark.ingest.source import CORRUPT, SPLIT, Batch, Source
+from shoal.spark.ingest.judge import INGEST_TIME, KIND, OK, Verdict, judged
+from shoal.spark.ingest.source import Batch, Source
 from shoal.spark.ingest.take import aggregates, parsed
 
-__all__ = ["all_columns", "ok_only", "stored", "unstored"]
+__all__ = ["all_columns", "ok_of", "ok_only", "stored", "unstored"]
 
 _SYSTEM = "`_step` BIGINT, `_id` BIGINT"
 
@@ -50,17 +50,23 @@ def unstored(session: SparkSession, source: Source, stream: StreamDef, read: Ran
             continue
         batch = source.batch(facts["in/from"], facts["in/source"])
         verdict = Verdict.recorded(commit.step, facts)
-        raw = source.frame(session, batch, stream.columns)
-        parts.append(ok_only(judged(session, raw, stream, batch, verdict), stream, batch))
+        raw = source.read(session, batch, stream.columns)
+        parts.append(ok_only(judged(raw, stream, batch, verdict), stream, batch))
     if not parts:
         return session.createDataFrame([], f"{format_schema(all_columns(stream))}, {_SYSTEM}")
     return functools.reduce(DataFrame.unionAll, parts)
 
 
+def ok_of(judged_frame: DataFrame, stream: StreamDef) -> DataFrame:
+    """The `ok` tuples of a judged frame, with the columns that a stored stream has."""
+    names = [*(quote(column.name) for column in all_columns(stream)), "_step", "_id"]
+    return judged_frame.where(f"{KIND} = {OK}").select(names)
+
+
 def ok_only(frame: DataFrame, stream: StreamDef, batch: Batch) -> DataFrame:
     """The `ok` tuples of a judged batch; every column is read, so that the verdict is the same."""
     watched = frame.observe(Observation(), *aggregates(stream, batch)) if parsed(stream) else frame
-    return watched.where(f"{KIND} = {OK}").drop(KIND, REASON, SPLIT, CORRUPT)
+    return ok_of(watched, stream)
 
 
 def all_columns(stream: StreamDef) -> tuple[Column, ...]:

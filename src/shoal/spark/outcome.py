@@ -10,16 +10,22 @@ __all__ = ["Laps", "Phase", "StepFailed", "StepOutcome"]
 
 
 class Laps:
-    """Seconds by phase of one piece of work."""
+    """Seconds by phase of one piece of work, and the phase that it is in."""
 
     def __init__(self) -> None:
         self._started = time.perf_counter()
+        self.phase = "plan"
         self.seconds: dict[str, float] = {}
 
-    def lap(self, phase: str) -> None:
-        """The time since the last lap was spent on this phase."""
+    def enter(self, phase: str) -> None:
+        """The phase so far ends here, and this one begins."""
+        self.leave()
+        self.phase = phase
+
+    def leave(self) -> None:
+        """The time since the last call was spent on the present phase."""
         now = time.perf_counter()
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._started
+        self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + now - self._started
         self._started = now
 
 

@@ -5,43 +5,36 @@ back as data.
 """
 
 import functools
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from shoal.dataplane.rows import RosterRow
 from shoal.kernel.time import Instant
-from shoal.log.root import Root
 from shoal.log.writer import Writer
 from shoal.query.catalog import Column, StreamDef
-from shoal.spark import frames
+from shoal.spark import frames, together
+from shoal.spark.bench import Bench
 from shoal.spark.feed import Range
 from shoal.spark.ingest import step as ingest_step
 from shoal.spark.ingest.source import Source
 from shoal.spark.outcome import StepFailed, StepOutcome
 from shoal.spark.select import step as select_step
 from shoal.spark.select.bisect import Guilty, bisect
-from shoal.spark.select.step import Rosters, SelectWork
+from shoal.spark.select.step import SelectWork
 
-__all__ = ["Bench", "BisectTurn", "Finished", "HousekeepTurn", "IngestTurn", "SelectTurn", "Turn"]
+__all__ = [
+    "Bench",
+    "BisectTurn",
+    "Finished",
+    "HousekeepTurn",
+    "IngestTurn",
+    "SelectTurn",
+    "TogetherTurn",
+    "Turn",
+]
 
 Outcome = StepOutcome | StepFailed | Guilty
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """What a worker works with."""
-
-    session: SparkSession
-    root: Root
-    rosters: Rosters
-    commits: Executor
-
-    @property
-    def staging(self) -> Path:
-        return self.root.path / "tables" / "_staging"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +71,21 @@ class IngestTurn:
     def __call__(self, bench: Bench) -> Finished:
         outcome = ingest_step.run(bench.session, self.instances[0], self.ingest, self.now)
         return Finished(turn=self, outcomes=() if outcome is None else (outcome,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TogetherTurn:
+    """One step of an ingest that is not stored, and of the selects at its head."""
+
+    instances: tuple[str, ...]
+    ingest: ingest_step.Ingest
+    works: tuple[SelectWork, ...]
+    now: Instant
+
+    def __call__(self, bench: Bench) -> Finished:
+        name, *_ = self.instances
+        outcomes = together.run(bench, name, self.ingest, self.works, self.now)
+        return Finished(turn=self, outcomes=tuple(outcomes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,4 +152,4 @@ class HousekeepTurn:
         return Finished(turn=self, outcomes=())
 
 
-Turn = IngestTurn | SelectTurn | BisectTurn | HousekeepTurn
+Turn = IngestTurn | TogetherTurn | SelectTurn | BisectTurn | HousekeepTurn

@@ -18,11 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from shoal.kernel.errors import UserError
 from shoal.kernel.time import Instant
 from shoal.log.journal import FoundFile, Journal, JournalEntry
-from shoal.query.catalog import Column, SourceDef, format_schema, quote
-from shoal.spark.ingest.source import CORRUPT, PART, ROW, SPLIT, Batch
+from shoal.query.catalog import Column, SourceDef, format_schema
+from shoal.spark.ingest.source import ROW_IN_TASK, Batch, Raw
 
 __all__ = ["BYTES_PER_STEP", "FILES_PER_STEP", "FileSource"]
 
+#: Where Spark puts the text of a line that does not fit the schema.
+CORRUPT = "_corrupt"
 #: Files of one step at most, unless the stream says otherwise. A task costs some 5 ms.
 FILES_PER_STEP = 64
 #: Bytes of one step at most; a single larger file still is one step.
@@ -88,23 +90,18 @@ class FileSource:
         if not self._keep:
             self._journal.prune(upto)
 
-    def frame(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> DataFrame:
+    def read(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> Raw:
         entries = self._journal.entries(batch.after, batch.upto)
         paths = [entry.path for entry in entries]
-        raw = self._read(session, paths, columns)
-        split = "0"
-        if len(batch.splits) > 1:
-            raw = raw.selectExpr("*", "_metadata.file_path AS _file")
-            split = _split_expression(entries, batch.splits)
-        return raw.selectExpr(
-            *(quote(column.name) for column in columns),
-            f"{'NULL' if self._format == 'parquet' else CORRUPT} AS {CORRUPT}",
-            f"spark_partition_id() AS {PART}",
-            f"(monotonically_increasing_id() & {(1 << 33) - 1}) AS {ROW}",
-            f"CAST({split} AS INT) AS {SPLIT}",
+        return Raw(
+            frame=self._frame(session, paths, columns),
+            corrupt="CAST(NULL AS STRING)" if self._format == "parquet" else CORRUPT,
+            part="spark_partition_id()",
+            row=ROW_IN_TASK,
+            split="0" if len(batch.splits) == 1 else _split_of_path(entries, batch.splits),
         )
 
-    def _read(
+    def _frame(
         self, session: SparkSession, paths: Sequence[str], columns: Sequence[Column]
     ) -> DataFrame:
         schema = format_schema(tuple(columns))
@@ -180,12 +177,12 @@ def _expression(text: str | None) -> re.Pattern[str] | None:
     return expression
 
 
-def _split_expression(entries: Sequence[JournalEntry], splits: Sequence[str]) -> str:
+def _split_of_path(entries: Sequence[JournalEntry], splits: Sequence[str]) -> str:
     """The number of a file's split, by its path: a CASE over the splits, most files first."""
     numbers = {name: number for number, name in enumerate(splits)}
     branches = []
     for name in splits:
         files = [Path(e.path).as_uri() for e in entries if e.split == name]
         quoted = ", ".join("'" + f.replace("\\", "\\\\").replace("'", "\\'") + "'" for f in files)
-        branches.append(f"WHEN _file IN ({quoted}) THEN {numbers[name]}")
+        branches.append(f"WHEN _metadata.file_path IN ({quoted}) THEN {numbers[name]}")
     return "CASE " + " ".join(branches) + " END"

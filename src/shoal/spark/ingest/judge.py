@@ -12,17 +12,30 @@ did, and nothing downstream depends on whose step boundaries were where (promise
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from shoal.dataplane.rows import ALWAYS
 from shoal.kernel.ids import ORDINAL_BITS
 from shoal.query.catalog import StreamDef, quote
-from shoal.spark.constants import constants
-from shoal.spark.ingest.source import CORRUPT, PART, ROW, SPLIT, Batch
+from shoal.spark.ingest.source import Batch, Raw
 
-__all__ = ["DEAD", "INGEST_TIME", "KIND", "LATE", "OK", "REASON", "Verdict", "event_time", "judged"]
+__all__ = [
+    "CORRUPT",
+    "DEAD",
+    "INGEST_TIME",
+    "KIND",
+    "LATE",
+    "OK",
+    "REASON",
+    "SPLIT",
+    "Verdict",
+    "event_time",
+    "judged",
+]
 
-KIND, REASON = "_verdict", "_reason"
+#: Columns of a judged tuple: what it is, why it is dead, its split's number, and its text if it
+#: does not fit the schema.
+KIND, REASON, SPLIT, CORRUPT = "_verdict", "_reason", "_split", "_corrupt"
 OK, LATE, DEAD = 0, 1, 2
 #: The event-time column of a stream that has none of its own.
 INGEST_TIME = "_ts"
@@ -63,35 +76,28 @@ def event_time(stream: StreamDef) -> str:
     return stream.timestamp or INGEST_TIME
 
 
-def judged(
-    session: SparkSession, raw: DataFrame, stream: StreamDef, batch: Batch, verdict: Verdict
-) -> DataFrame:
-    """The batch's tuples with event time, `_step`, `_id`, KIND, REASON; SPLIT and CORRUPT kept.
+def judged(raw: Raw, stream: StreamDef, batch: Batch, verdict: Verdict) -> DataFrame:
+    """The batch's tuples with event time, `_step`, `_id`, KIND, REASON, SPLIT and CORRUPT.
 
-    The verdict's numbers come as one array, because as literals they would make Spark compile
-    the step anew each time.
+    One projection, each name building on those before it. The verdict's numbers come as one
+    array from a subquery, because as literals they would make Spark compile the step anew.
     """
     numbers = [verdict.step, verdict.watermark, verdict.ahead_limit, verdict.stamp]
-    stamped = raw.select("*", constants(session, numbers).scalar().alias("_c"))
+    array = ", ".join(f"{number}L" for number in numbers)
     time = quote(event_time(stream))
-    given = [] if stream.timestamp else [f"timestamp_micros(_c[3]) AS {time}"]
-    timed = stamped.selectExpr("*", *given) if given else stamped
-    reason = (
+    row_bits = ORDINAL_BITS - max(batch.parts - 1, 0).bit_length()
+    part = f"shiftleft(CAST({raw.part} AS BIGINT), {row_bits})"
+    return raw.frame.selectExpr(
+        *(quote(column.name) for column in stream.columns),
+        f"(SELECT * FROM VALUES (array({array}))) AS _c",
+        *([] if stream.timestamp else [f"timestamp_micros(_c[3]) AS {time}"]),
+        "_c[0] AS _step",
+        f"(shiftleft(_c[0], {ORDINAL_BITS}) | {part} | {raw.row}) AS _id",
+        f"CAST({raw.split} AS INT) AS {SPLIT}",
+        f"{raw.corrupt} AS {CORRUPT}",
         f"CASE WHEN {CORRUPT} IS NOT NULL THEN 'malformed' "
         f"WHEN {time} IS NULL THEN 'without event time' "
-        f"WHEN unix_micros({time}) > _c[2] THEN 'ahead of the clock' END"
-    )
-    row_bits = ORDINAL_BITS - max(batch.parts - 1, 0).bit_length()
-    ordinal = f"(shiftleft(CAST({PART} AS BIGINT), {row_bits}) | {ROW})"
-    verdicts = timed.selectExpr("*", f"{reason} AS {REASON}")
-    return verdicts.selectExpr(
-        *(quote(column.name) for column in stream.columns),
-        *([] if stream.timestamp else [time]),
-        "_c[0] AS _step",
-        f"(shiftleft(_c[0], {ORDINAL_BITS}) | {ordinal}) AS _id",
+        f"WHEN unix_micros({time}) > _c[2] THEN 'ahead of the clock' END AS {REASON}",
         f"CASE WHEN {REASON} IS NOT NULL THEN {DEAD} "
         f"WHEN unix_micros({time}) < _c[1] THEN {LATE} ELSE {OK} END AS {KIND}",
-        REASON,
-        SPLIT,
-        CORRUPT,
     )

@@ -7,13 +7,13 @@ The spool is local and its batches are small, so they are handed to Spark as Arr
 from collections.abc import Sequence
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from shoal.kernel.time import DAY, Instant
 from shoal.log.spool import Spool
 from shoal.log.types import arrow_type
-from shoal.query.catalog import Column, quote
-from shoal.spark.ingest.source import CORRUPT, PART, ROW, SPLIT, Batch
+from shoal.query.catalog import Column
+from shoal.spark.ingest.source import Batch, Raw
 
 __all__ = ["BATCHES_PER_STEP", "PushSource"]
 
@@ -64,7 +64,7 @@ class PushSource:
     def release(self, upto: int, now: Instant) -> None:
         self._spool.release(upto, now=now, forget_after=FORGET_AFTER)
 
-    def frame(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> DataFrame:
+    def read(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> Raw:
         entries = self._spool.entries(batch.after, batch.upto)
         numbers = {name: number for number, name in enumerate(batch.splits)}
         schema = pa.schema([(c.name, arrow_type(c.type)) for c in columns])
@@ -72,14 +72,13 @@ class PushSource:
         for part, entry in enumerate(entries):
             rows = self._spool.read(entry).select(schema.names).cast(schema)
             size = rows.num_rows
-            for name, value in ((PART, part), (SPLIT, numbers[entry.client])):
+            for name, value in (("_batch", part), ("_client", numbers[entry.client])):
                 rows = rows.append_column(name, pa.repeat(pa.scalar(value, pa.int32()), size))
-            tables.append(rows.append_column(ROW, pa.array(range(size), pa.int64())))
-        frame = session.createDataFrame(pa.concat_tables(tables))
-        return frame.selectExpr(
-            *(quote(column.name) for column in columns),
-            f"CAST(NULL AS STRING) AS {CORRUPT}",
-            PART,
-            ROW,
-            SPLIT,
+            tables.append(rows.append_column("_place", pa.array(range(size), pa.int64())))
+        return Raw(
+            frame=session.createDataFrame(pa.concat_tables(tables)),
+            corrupt="CAST(NULL AS STRING)",
+            part="_batch",
+            row="_place",
+            split="_client",
         )

@@ -7,12 +7,12 @@ the same number always gives the same tuple. Position n is the n-th tuple.
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from shoal.kernel.errors import UserError
 from shoal.kernel.time import SECOND, Instant
 from shoal.query.catalog import Column, SourceDef, quote
-from shoal.spark.ingest.source import CORRUPT, PART, ROW, SPLIT, Batch
+from shoal.spark.ingest.source import ROW_IN_TASK, Batch, Raw
 
 __all__ = ["ROWS_PER_STEP", "RateSource"]
 
@@ -57,15 +57,16 @@ class RateSource:
     def release(self, upto: int, now: Instant) -> None:
         """Nothing is kept."""
 
-    def frame(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> DataFrame:
+    def read(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> Raw:
         numbers = session.range(batch.after, batch.upto, 1, 1)
         due = f"timestamp_micros({self._started} + id * {SECOND} DIV {self._rate})"
-        return numbers.selectExpr(
-            *(f"{self._value(column, due)} AS {quote(column.name)}" for column in columns),
-            f"CAST(NULL AS STRING) AS {CORRUPT}",
-            f"0 AS {PART}",
-            f"(monotonically_increasing_id() & {(1 << 33) - 1}) AS {ROW}",
-            f"CAST(id % {self._splits} AS INT) AS {SPLIT}",
+        made = (f"{self._value(column, due)} AS {quote(column.name)}" for column in columns)
+        return Raw(
+            frame=numbers.selectExpr(*made, "id AS _number"),
+            corrupt="CAST(NULL AS STRING)",
+            part="0",
+            row=ROW_IN_TASK,
+            split=f"CAST(_number % {self._splits} AS INT)",
         )
 
     def _value(self, column: Column, due: str) -> str:

@@ -14,12 +14,26 @@ from pyspark.sql import DataFrame, SparkSession
 from shoal.kernel.time import Instant
 from shoal.query.catalog import Column
 
-__all__ = ["CORRUPT", "PART", "ROW", "SPLIT", "Batch", "Source"]
+__all__ = ["ROW_IN_TASK", "Batch", "Raw", "Source"]
 
-#: Columns that a source's frame has besides the user's: the text of a tuple that does not fit the
-#: schema (else NULL), and the tuple's place: the number of its part in the batch, its row in that
-#: part, and the number of its split among the batch's splits.
-CORRUPT, PART, ROW, SPLIT = "_corrupt", "_part", "_row", "_split"
+#: The row of a tuple within its task: the lower bits of Spark's own numbering.
+ROW_IN_TASK = f"(monotonically_increasing_id() & {(1 << 33) - 1})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raw:
+    """A batch as it was read: a frame with the user's columns, and SQL over it.
+
+    `corrupt` is the text of a tuple that does not fit the schema, else NULL. `part` is the number
+    of the tuple's part in the batch, `row` its row in that part, and `split` the number of its
+    split among the batch's splits. Text, so that one projection computes all of it.
+    """
+
+    frame: DataFrame
+    corrupt: str
+    part: str
+    row: str
+    split: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +70,8 @@ class Source(Protocol):
         """Splits that have something after a position."""
         ...
 
-    def frame(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> DataFrame:
-        """The batch's tuples: the columns, and CORRUPT, PART, ROW, SPLIT."""
+    def read(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> Raw:
+        """The batch's tuples, not yet judged."""
         ...
 
     def release(self, upto: int, now: Instant) -> None:

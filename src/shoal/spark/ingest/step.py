@@ -30,7 +30,17 @@ from shoal.spark.ingest.source import Batch, Source
 from shoal.spark.ingest.take import Taken
 from shoal.spark.outcome import Laps, StepFailed, StepOutcome
 
-__all__ = ["DEAD_SCHEMA", "Ingest", "Planned", "commit", "frame_of", "plan", "run", "table_schema"]
+__all__ = [
+    "DEAD_SCHEMA",
+    "Ingest",
+    "Planned",
+    "commit",
+    "frame_of",
+    "let_time_pass",
+    "plan",
+    "run",
+    "table_schema",
+]
 
 #: Dead letters of any stream: which step met them, where, why, and what they were.
 DEAD_SCHEMA = pa.schema(
@@ -117,27 +127,24 @@ def run(
 ) -> StepOutcome | StepFailed | None:
     """Run one step; None if there was nothing to do."""
     clock = Laps()
-    phase = "plan"
     try:
         planned = plan(ingest, now)
         if planned is None:
-            return _let_time_pass(instance, ingest, now)
+            return let_time_pass(instance, ingest, now)
         frame = frame_of(session, ingest, planned)
-        clock.lap("plan")
-        phase = "job"
+        clock.enter("job")
         taken = _taken(frame, ingest, planned)
-        clock.lap("job")
-        phase = "commit"
+        clock.enter("commit")
         outcome = commit(instance, ingest, planned, taken)
-        clock.lap("commit")
+        clock.leave()
     except Fenced as error:
-        return StepFailed(instance=instance, phase=phase, cause=error, fenced=True)
+        return StepFailed(instance=instance, phase=clock.phase, cause=error, fenced=True)
     except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
-        return StepFailed(instance=instance, phase=phase, cause=error)
+        return StepFailed(instance=instance, phase=clock.phase, cause=error)
     return replace(outcome, busy=sum(clock.seconds.values()), seconds=clock.seconds)
 
 
-def _let_time_pass(instance: str, ingest: Ingest, now: Instant) -> StepOutcome | None:
+def let_time_pass(instance: str, ingest: Ingest, now: Instant) -> StepOutcome | None:
     """Without data the watermark may still move: a split falls idle, or IDLE ADVANCES."""
     waiting = ingest.source.waiting(ingest.position)
     clocks = ingest.clocks.advanced(ingest.rule, {}, waiting=waiting, now=now)
@@ -164,8 +171,8 @@ def wall_stamp() -> dict[str, str]:
 
 def frame_of(session: SparkSession, ingest: Ingest, planned: Planned) -> DataFrame:
     """The judged tuples of a planned step."""
-    raw = ingest.source.frame(session, planned.batch, ingest.stream.columns)
-    return judge.judged(session, raw, ingest.stream, planned.batch, planned.verdict)
+    raw = ingest.source.read(session, planned.batch, ingest.stream.columns)
+    return judge.judged(raw, ingest.stream, planned.batch, planned.verdict)
 
 
 def _taken(frame: DataFrame, ingest: Ingest, planned: Planned) -> Taken:

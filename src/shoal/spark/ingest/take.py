@@ -20,10 +20,11 @@ from shoal.kernel.time import Instant
 from shoal.log.segment import Segment, adopt_segment, write_segment
 from shoal.log.writer import Writer
 from shoal.query.catalog import StreamDef, quote
-from shoal.spark.ingest.judge import DEAD, KIND, LATE, OK, REASON, event_time
-from shoal.spark.ingest.source import CORRUPT, SPLIT, Batch
+from shoal.spark.ingest.judge import CORRUPT, DEAD, KIND, LATE, OK, REASON, SPLIT, event_time
+from shoal.spark.ingest.source import Batch
 
 __all__ = [
+    "NO_DEAD",
     "Counts",
     "Taken",
     "aggregates",
@@ -93,7 +94,7 @@ def through_arrow(frame: DataFrame, stream: StreamDef, batch: Batch, writer: Wri
     return Taken(
         counts=_counted(rows, kinds, stream, batch),
         segments=tuple(segments),
-        dead=_dead_of(rows, batch, several=several) if kinds.get(DEAD) else _NO_DEAD,
+        dead=_dead_of(rows, batch, several=several) if kinds.get(DEAD) else NO_DEAD,
     )
 
 
@@ -123,7 +124,7 @@ def through_spark(frame: DataFrame, stream: StreamDef, batch: Batch, writer: Wri
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    dead = dead_letters(frame, stream, batch) if counts.dead else _NO_DEAD
+    dead = dead_letters(frame, stream, batch) if counts.dead else NO_DEAD
     return Taken(counts=counts, segments=segments, dead=dead)
 
 
@@ -131,7 +132,7 @@ def indexed(frame: DataFrame, stream: StreamDef, batch: Batch) -> Taken:
     """Only count; readers go to the source."""
     row = frame.agg(*aggregates(stream, batch)).collect()[0].asDict()
     counts = counts_of(row, batch)
-    dead = dead_letters(frame, stream, batch) if counts.dead else _NO_DEAD
+    dead = dead_letters(frame, stream, batch) if counts.dead else NO_DEAD
     return Taken(counts=counts, segments=(), dead=dead)
 
 
@@ -232,7 +233,7 @@ def _dead_of(rows: pa.Table, batch: Batch, *, several: bool) -> pa.Table:
     )
 
 
-_NO_DEAD = pa.table(
+NO_DEAD = pa.table(
     {
         "reason": pa.array([], pa.string()),
         "content": pa.array([], pa.string()),

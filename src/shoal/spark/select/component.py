@@ -60,6 +60,7 @@ class SelectComponent:
         self.running = False
         self.rows_rate = 0.0
         self._fill_turn = False
+        self._rows_seen = 0
         self._log = log
         loaded = log.claim(writer.epoch)
         self.version = loaded.version
@@ -121,6 +122,19 @@ class SelectComponent:
         transactions |= self._facts
         return self._work(read, self._live_rows(), transactions, rows_history=0)
 
+    def work_at_head(self) -> SelectWork:
+        """The next step together with the ingest: where it ends is known when it is done."""
+        return SelectWork(
+            instance=self.instance,
+            signature=self.spec.signature,
+            rows=self._live_rows(),
+            roster_version=self.version,
+            writer=self.writer,
+            transactions={"roster": self.version},
+            source_committed=0,
+            rows_expected=int(self.rows_rate * self._rows_seen),
+        )
+
     def fill_work(self, row: RosterRow, read: Range) -> SelectWork:
         """The step over a piece of history, for one row alone."""
         alone = replace(row, since=0, cut=min(row.cut, row.fill))
@@ -151,6 +165,9 @@ class SelectComponent:
     def done(self, *, upto: int, rows_in: int, rows_out: int) -> None:
         """A live step was committed."""
         self.position = self.planned = upto
+        self._rows_seen = rows_in
+        known = self.writer.transactions
+        self._facts |= {key: known[key] for key in FACTS if key in known}
         if rows_in:
             rate = rows_out / rows_in
             self.rows_rate = max(rate, 0.5 * self.rows_rate + 0.5 * rate)

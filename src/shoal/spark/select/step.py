@@ -36,7 +36,17 @@ from shoal.spark.select.index import Member
 from shoal.spark.select.roster import KEEP_LEVELS, KEEP_ONE, Roster, keep_threshold
 from shoal.spark.select.roster import build as build_roster
 
-__all__ = ["ARROW_ROWS_MAX", "Rosters", "SelectWork", "run", "survives"]
+__all__ = [
+    "ARROW_ROWS_MAX",
+    "Computed",
+    "Rosters",
+    "SelectWork",
+    "Shedding",
+    "commit_all",
+    "compute",
+    "run",
+    "survives",
+]
 
 #: Expected result rows up to which Arrow is quicker than Spark's writer (LOG.md section 7).
 ARROW_ROWS_MAX = 200_000
@@ -92,6 +102,14 @@ class _Result:
     errors: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A group's results, written but not committed, and what was shed, per member."""
+
+    results: Sequence[_Result]
+    shed: Sequence[Mapping[str, int]]
+
+
 def run(
     session: SparkSession,
     rosters: Rosters,
@@ -105,26 +123,52 @@ def run(
 ) -> list[StepOutcome | StepFailed]:
     """Run one step for every member of a group; each ends in an outcome of its own."""
     clock = Laps()
-    phase = "plan"
     try:
-        roster = rosters.of(works)
-        watched = Shedding(roster)
-        frame = plan.results(tuples(), roster, timestamp=timestamp, watch=watched.watch)
-        clock.lap("plan")
-        phase = "job"
-        if sum(work.rows_expected for work in works) <= ARROW_ROWS_MAX:
-            arrow = frame.toArrow()
-            clock.lap("job")
-            phase = "write"
-            results = _from_arrow(arrow, works, timestamp)
-        else:
-            results = _through_spark(session, frame, works, timestamp, staging)
-        clock.lap("write")
+        computed = compute(
+            session, rosters, works, tuples, timestamp=timestamp, staging=staging, clock=clock
+        )
     except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
-        return [StepFailed(instance=w.instance, phase=phase, cause=error) for w in works]
-    lost = watched.by_query(works)
-    done = list(commits.map(_commit, works, results, lost))
-    clock.lap("commit")
+        return [StepFailed(instance=w.instance, phase=clock.phase, cause=error) for w in works]
+    return commit_all(works, computed, rows_in=rows_in, commits=commits, clock=clock)
+
+
+def compute(
+    session: SparkSession,
+    rosters: Rosters,
+    works: Sequence[SelectWork],
+    tuples: Callable[[], DataFrame],
+    *,
+    timestamp: str,
+    staging: Path,
+    clock: Laps,
+) -> Computed:
+    """The group's one Spark job, and its files."""
+    clock.enter("plan")
+    roster = rosters.of(works)
+    watched = Shedding(roster)
+    frame = plan.results(tuples(), roster, timestamp=timestamp, watch=watched.watch)
+    clock.enter("job")
+    if sum(work.rows_expected for work in works) <= ARROW_ROWS_MAX:
+        arrow = frame.toArrow()
+        clock.enter("write")
+        results = _from_arrow(arrow, works, timestamp)
+    else:
+        results = _through_spark(session, frame, works, timestamp, staging)
+    return Computed(results=results, shed=watched.by_query(works))
+
+
+def commit_all(
+    works: Sequence[SelectWork],
+    computed: Computed,
+    *,
+    rows_in: int,
+    commits: Executor,
+    clock: Laps,
+) -> list[StepOutcome | StepFailed]:
+    """One commit for each member; they share no table, so several run at a time."""
+    clock.enter("commit")
+    done = list(commits.map(_commit, works, computed.results, computed.shed))
+    clock.leave()
     return _priced(done, works, clock, rows_in)
 
 

@@ -1,0 +1,26 @@
+"""What a worker works with: the same for every turn."""
+
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from shoal.log.root import Root
+from shoal.spark.select.step import Rosters
+
+__all__ = ["Bench"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What a worker works with."""
+
+    session: SparkSession
+    root: Root
+    rosters: Rosters
+    commits: Executor
+
+    @property
+    def staging(self) -> Path:
+        return self.root.path / "tables" / "_staging"

@@ -1,0 +1,91 @@
+"""The numbers of a peer: what each component's steps cost, how fast its input comes, its cycle.
+
+Measured here, fitted in query/cost.py. The unit is busy seconds of this peer: a group's wall time
+divided among its members. One second of wall time has one of them, because two steps that run
+side by side share the same cores.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shoal.kernel.time import SECOND, Instant
+from shoal.query.cost import CostFit, Cycle, Demand, StepSample, cycle_of
+from shoal.spark.outcome import StepOutcome
+
+__all__ = ["CAPACITY", "Progress"]
+
+#: Busy seconds in a second.
+CAPACITY = 1.0
+#: Seconds over which rates are averaged: a few cycles, so that one burst is not a trend.
+RATE_OVER = 30.0
+
+
+@dataclass(slots=True)
+class _Measured:
+    """One component: its fitted cost, and its rates in tuples a second."""
+
+    fit: CostFit = field(default_factory=CostFit)
+    in_rate: float = 0.0
+    out_rate: float = 0.0
+    roster: int = 0
+    last: Instant = 0
+
+
+class Progress:
+    """What the steps of an engine's components have shown so far."""
+
+    def __init__(self) -> None:
+        self._measured: dict[str, _Measured] = {}
+
+    def observe(self, outcome: StepOutcome, now: Instant) -> None:
+        """Learn from a committed step."""
+        measured = self._measured.setdefault(outcome.instance, _Measured())
+        measured.fit.observe(
+            StepSample(
+                seconds=outcome.busy,
+                tuples_in=outcome.rows_in,
+                tuples_out=outcome.rows_out,
+                history=outcome.rows_history,
+                roster=outcome.roster_rows,
+            )
+        )
+        measured.roster = outcome.roster_rows
+        if measured.last:
+            passed = max((now - measured.last) / SECOND, 1e-6)
+            share = min(1.0, passed / RATE_OVER)
+            measured.in_rate += share * (outcome.rows_in / passed - measured.in_rate)
+            measured.out_rate += share * (outcome.rows_out / passed - measured.out_rate)
+        measured.last = now
+
+    def forget(self, instance: str) -> None:
+        """The component does not run here any more."""
+        self._measured.pop(instance, None)
+
+    def cost(self, instance: str) -> Mapping[str, float]:
+        """The five fitted terms of a component, in seconds; empty before its first step."""
+        measured = self._measured.get(instance)
+        if measured is None:
+            return {}
+        cost = measured.fit.cost()
+        return {
+            "step": cost.step,
+            "tuple_in": cost.tuple_in,
+            "tuple_out": cost.tuple_out,
+            "history": cost.history,
+            "roster": cost.roster,
+            "error": measured.fit.error,
+        }
+
+    def cycle(self) -> Cycle:
+        """How long until every component has had its step again, at the present rates."""
+        demands = [
+            Demand.of(
+                measured.fit.cost(),
+                in_per_second=measured.in_rate,
+                out_per_second=measured.out_rate,
+                history=0,
+                roster=measured.roster,
+            )
+            for measured in self._measured.values()
+        ]
+        return cycle_of(demands, capacity=CAPACITY)

@@ -1,0 +1,103 @@
+"""Ingest and select as one job: the step of a stream that is not stored.
+
+    source ─▶ judged ─▶ counted ─▶ ok ─▶ meets the rosters ─▶ results
+                           │
+                           └─▶ index commit, then the results' commits
+
+A stream with STORE NONE leaves only an index: positions, watermarks, counts. Its selects would
+have to read the source again, so where they stand at its head they take part in its step. The
+index is committed first: if the peer dies in between, the selects find a committed range whose
+tuples they read from the source, and judge as recorded.
+
+Promises   L1 L2 (each table by itself), Q2 (the results are those of two separate steps).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+
+from shoal.kernel.errors import Fenced
+from shoal.kernel.time import Instant
+from shoal.spark import frames
+from shoal.spark.bench import Bench
+from shoal.spark.ingest import step as ingest_step
+from shoal.spark.ingest import take
+from shoal.spark.ingest.judge import event_time
+from shoal.spark.ingest.step import Ingest, Planned
+from shoal.spark.outcome import Laps, StepFailed, StepOutcome
+from shoal.spark.select import step as select_step
+from shoal.spark.select.component import FACTS
+from shoal.spark.select.step import SelectWork
+
+__all__ = ["run"]
+
+
+def run(
+    bench: Bench, instance: str, ingest: Ingest, works: Sequence[SelectWork], now: Instant
+) -> list[StepOutcome | StepFailed]:
+    """One step of the ingest and of the selects at its head; empty if there was nothing."""
+    clock = Laps()
+    try:
+        planned = ingest_step.plan(ingest, now)
+        if planned is None:
+            moved = ingest_step.let_time_pass(instance, ingest, now)
+            return [] if moved is None else [moved]
+        seen = Observation()
+        frame = ingest_step.frame_of(bench.session, ingest, planned)
+        computed = select_step.compute(
+            bench.session,
+            bench.rosters,
+            works,
+            partial(_ok, frame, seen, ingest, planned),
+            timestamp=event_time(ingest.stream),
+            staging=bench.staging,
+            clock=clock,
+        )
+        clock.enter("commit")
+        indexed = _commit_index(bench.session, instance, ingest, planned, frame, seen)
+    except Fenced as error:
+        return [StepFailed(instance=instance, phase=clock.phase, cause=error, fenced=True)]
+    except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
+        names = [instance, *(work.instance for work in works)]
+        return [StepFailed(instance=name, phase=clock.phase, cause=error) for name in names]
+    placed = [_placed(work, instance, indexed) for work in works]
+    rows = indexed.rows_out
+    done = select_step.commit_all(
+        placed, computed, rows_in=rows, commits=bench.commits, clock=clock
+    )
+    return [indexed, *done]
+
+
+def _ok(frame: DataFrame, seen: Observation, ingest: Ingest, planned: Planned) -> DataFrame:
+    """The `ok` tuples, counted on the way."""
+    watched = frame.observe(seen, *take.aggregates(ingest.stream, planned.batch))
+    return frames.ok_of(watched, ingest.stream)
+
+
+def _commit_index(
+    session: SparkSession,
+    instance: str,
+    ingest: Ingest,
+    planned: Planned,
+    frame: DataFrame,
+    seen: Observation,
+) -> StepOutcome:
+    counts = take.counts_of(seen.get, planned.batch)
+    dead = take.NO_DEAD
+    if counts.dead:
+        dead = take.dead_letters(frame, ingest.stream, planned.batch)
+    taken = take.Taken(counts=counts, segments=(), dead=dead)
+    return ingest_step.commit(instance, ingest, planned, taken)
+
+
+def _placed(work: SelectWork, instance: str, indexed: StepOutcome) -> SelectWork:
+    """The work with the positions that are known only now."""
+    commit = indexed.commit
+    facts = {key: commit.transactions[key] for key in FACTS if key in commit.transactions}
+    return replace(
+        work,
+        transactions={**work.transactions, **facts, f"in/{instance}": commit.step},
+        source_committed=int(commit.info["wall"]),
+    )
