@@ -11,6 +11,7 @@ the checker judges the table from outside, and `validate` does so from inside. W
 where when is up to the machine; what is asked of it comes from the seed.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -122,6 +123,15 @@ class Process:
         """Send a signal to this very process."""
         self._popen.send_signal(number)
 
+    def kill(self) -> None:
+        """End the process whatever it does; nothing if it has ended."""
+        self._popen.kill()
+        self._popen.wait(PATIENCE_S)
+        for stream in (self._popen.stdin, self._popen.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                assert stream is not None
+                stream.close()
+
     def close(self) -> None:
         """End the process, dead or alive."""
         assert self._popen.stdin is not None
@@ -145,13 +155,15 @@ class Run:
         self.folder = folder
         self.read: list[dict[int, list[Row]]] = []
         self.diaries: list[Path] = []
+        self.processes: list[Process] = []
         create(self.root)
 
     def process(self) -> Process:
         """A new process that is on its way; its first answer says that it is ready."""
         self.diaries.append(self.folder / f"diary-{len(self.diaries)}")
         seed = self.rng.randrange(1 << 30)
-        return Process(self.root.path, seed=seed, diary=self.diaries[-1])
+        self.processes.append(Process(self.root.path, seed=seed, diary=self.diaries[-1]))
+        return self.processes[-1]
 
     def pauses(self, count: int) -> None:
         """Two owners: one is stopped at a point, the other goes past it."""
@@ -182,7 +194,8 @@ class Run:
         owners = [self.process() for _ in range(4)]
         for owner in owners:
             owner.answer()
-        while self.tally.fenced < count:
+        fenced = 0
+        while fenced < count:
             reader = self._reader()
             for owner in owners:
                 owner.order(do="race", rounds=6)
@@ -191,10 +204,10 @@ class Run:
                 sleeper.signal(signal.SIGSTOP)
                 self._read(reader)
                 sleeper.signal(signal.SIGCONT)
-            before = self.tally.fenced
-            self.tally.fenced = sum(owner.answer()["fenced"] for owner in owners)
-            self.tally.races += self.tally.fenced - before
+            fenced = sum(owner.answer()["fenced"] for owner in owners)
             self._read(reader)
+        self.tally.fenced += fenced
+        self.tally.races += fenced
         for owner in owners:
             owner.close()
 
@@ -298,10 +311,14 @@ def run(folder: Path, *, seed: int, pauses: int, crashes: int, crowd: int) -> Ta
     """All kinds of rounds over one instance, and the judgement."""
     began = time.monotonic()
     race = Run(folder, seed=seed)
-    race.pauses(pauses)
-    race.crashes(crashes)
-    if crowd:
-        race.crowd(race.tally.fenced + crowd)
+    try:
+        race.pauses(pauses)
+        race.crashes(crashes)
+        if crowd:
+            race.crowd(crowd)
+    finally:
+        for process in race.processes:
+            process.kill()
     race.judge()
     race.tally.seconds = round(time.monotonic() - began, 1)
     return race.tally

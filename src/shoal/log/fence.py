@@ -79,8 +79,7 @@ class Fence:
         self.owner = owner
         self._trace = trace
         self._stopped: ShoalError | None = None
-        self._handle = open_handle(table)
-        self.mark = self._recorded()
+        self.mark = self._open()
         self._schema = self._handle.schema()
         self._partition_by = list(self._handle.metadata().partition_columns)
 
@@ -140,8 +139,7 @@ class Fence:
     def reopen(self) -> None:
         """A new handle, because a live one does not notice a checkpoint."""
         self.check()
-        self._handle = open_handle(self.table)
-        recorded = self._recorded()
+        recorded = self._open()
         if recorded != self.mark:
             self.stop(recorded)
 
@@ -203,16 +201,27 @@ class Fence:
         failure: Exception | None = None
         for attempt in range(ATTEMPTS_MAX):
             try:
-                if failure is None:
-                    self._handle.update_incremental()
-                else:
-                    self._handle = open_handle(self.table)
+                if failure is not None:
+                    return self._open()
+                self._handle.update_incremental()
                 return self._recorded()
             except Exception as error:  # noqa: BLE001  a listing may miss a file
                 failure = error
                 time.sleep(0.002 * attempt)
         self._stopped = refused(self.table, "read the table after a commit", failure)
         raise self._stopped from failure
+
+    def _open(self) -> Mark:
+        """A new handle and the mark recorded there; both read files that may be trimmed."""
+        failure: Exception | None = None
+        for attempt in range(ATTEMPTS_MAX):
+            self._handle = open_handle(self.table)
+            try:
+                return self._recorded()
+            except Exception as error:  # noqa: BLE001  the library reads what it needs only now
+                failure = error
+                time.sleep(0.002 * attempt)
+        raise refused(self.table, "read the table", failure) from failure
 
     def _recorded(self) -> Mark:
         return Mark.unpack(self._handle.transaction_version(APPLICATION))
