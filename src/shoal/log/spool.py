@@ -267,13 +267,17 @@ class Spool:
                 return
 
     def _check_whole(self) -> None:
-        positions = [item for item in _numbers(self._folder, _BATCH) if item > self._release.upto]
-        if positions and positions[-1] > self.head:
-            raise StorageError(
-                f"batch {self.head + 1} of spool {self._folder} is missing",
-                detail=f"batches up to {positions[-1]} are there, and it was not released",
-                hint="was a file removed by hand? restore it from a backup",
-            )
+        """Raise if a batch is missing below one that is there."""
+        while (newest := max(_numbers(self._folder, _BATCH), default=0)) > self.head:
+            known = self.head
+            self._catch_up()
+            # Other processes append and release meanwhile; only if nothing moves is it a hole.
+            if self.head == known:
+                raise StorageError(
+                    f"batch {known + 1} of spool {self._folder} is missing",
+                    detail=f"batch {newest} is there, and {known + 1} was not released",
+                    hint="was a file removed by hand? restore it from a backup",
+                )
 
     def _load_release(self, upto: int) -> None:
         path = self._folder / "released" / f"{upto:020d}.json"

@@ -1,6 +1,7 @@
 """The doctor finds roots that do not keep what the log needs, and leaves them as they were."""
 
 import os
+import shutil
 from collections import namedtuple
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,7 +89,7 @@ def test_rights(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_space(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     for free, level in ((1 << 40, "good"), (1 << 30, "warn"), (1 << 20, "refuse")):
-        monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path, free=free: usage(1, 1, free))
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free: usage(1, 1, free))
         assert found(examine(root), "space").level == level
 
 

@@ -11,6 +11,7 @@ from shoal.kernel.errors import Fenced, LocalError, StorageError
 from shoal.log import numbered
 from shoal.log.durable import TEMPORARY_MARK, create_if_absent
 from shoal.log.numbered import SNAPSHOT_AFTER, NumberedLog
+from shoal.log.objects import read_object
 from tests.unit.log import crash
 
 
@@ -173,7 +174,6 @@ def test_a_reader_that_the_log_overtakes(tmp_path: Path, monkeypatch: pytest.Mon
     log.claim(1)
     for value in range(4):
         log.append([value])
-    real = numbered.read_object
     moved: list[int] = []
 
     def overtaken(path: Path) -> dict[str, Any] | None:
@@ -182,7 +182,7 @@ def test_a_reader_that_the_log_overtakes(tmp_path: Path, monkeypatch: pytest.Mon
             log.snapshot([["all", 3]])
             log.append([4])
             log.snapshot([["all", 4]])
-        return real(path)
+        return read_object(path)
 
     monkeypatch.setattr(numbered, "read_object", overtaken)
     reading = NumberedLog(tmp_path).read(1)
@@ -281,3 +281,16 @@ def test_huge_entries(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_L1_killed_at_any_call(tmp_path: Path) -> None:
     crash.run("numbered", tmp_path, kills=10, rng=random.Random(7))
+
+
+def test_a_listing_that_misses_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a writer a listing may show a number and not the one before."""
+    log = NumberedLog(tmp_path)
+    log.claim(1)
+    for value in range(4):
+        log.append([value])
+    missed = f"{3:020d}.json"
+    monkeypatch.setattr(
+        numbered, "file_names", lambda folder: [n for n in os.listdir(folder) if n != missed]
+    )
+    assert NumberedLog(tmp_path).read(0).entries == (0, 1, 2, 3)

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from shoal.kernel.errors import LocalError, StorageError, UserError
-from shoal.log import durable, spool
+from shoal.log import spool
 from shoal.log.durable import TEMPORARY_MARK, create_if_absent
+from shoal.log.objects import file_names
 from shoal.log.spool import Spool, SpoolEntry
 from tests.unit.log import crash
 
@@ -22,6 +23,7 @@ PUSHER = """
 import sys
 from pathlib import Path
 import pyarrow as pa
+from shoal.log.objects import file_names
 from shoal.log.spool import Spool
 folder, client, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 store = Spool(folder, bytes_max=1 << 30)
@@ -239,7 +241,7 @@ def test_a_full_disk_says_so_and_loses_nothing(
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(durable.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageError, match="cannot write") as caught:
         store.append("c", 1, rows(1))
     assert "No space left" in caught.value.detail
@@ -300,6 +302,23 @@ def test_a_batch_that_is_missing(tmp_path: Path) -> None:
         opened(tmp_path)
     assert caught.value.detail
     assert caught.value.hint
+
+
+def test_opened_while_others_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The listing is newer than what was read: not a hole."""
+    store = opened(tmp_path)
+    store.append("c", 0, rows(0))
+    listed: list[Path] = []
+
+    def late(folder: Path) -> list[str]:
+        if folder == tmp_path and not listed:
+            listed.append(folder)
+            store.append("c", 1, rows(1))
+            store.append("c", 2, rows(2))
+        return file_names(folder)
+
+    monkeypatch.setattr(spool, "file_names", late)
+    assert opened(tmp_path).head == 3
 
 
 @pytest.mark.parametrize("keep", [0, 7, 100, -10])

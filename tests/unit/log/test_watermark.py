@@ -135,7 +135,7 @@ def test_event_times_at_the_ends_of_int64() -> None:
 
 
 def test_transactions_there_and_back() -> None:
-    before = step(SplitClocks(), 100, **{"a/b": 50, "": 70})
+    before = SplitClocks().advanced(RULE, {"a/b": 50, "": 70}, waiting=(), now=100)
     written = before.changes(SplitClocks())
     assert written == {
         "wm": 40,
@@ -147,7 +147,7 @@ def test_transactions_there_and_back() -> None:
     }
     others = {"shoal": 1 << 40, "in/x": 7, "splits": 3}
     assert SplitClocks.restored(written | others, RULE) == before
-    after = step(before, 150, **{"a/b": 90})
+    after = before.advanced(RULE, {"a/b": 90}, waiting=(), now=150)
     assert after.changes(before) == {
         "wm": 60,
         "clock": 150,
@@ -161,7 +161,8 @@ def test_transactions_there_and_back() -> None:
 def test_memory_goes_with_the_active_splits() -> None:
     state = SplitClocks()
     for number in range(1_000):
-        state = step(state, 10 * number, **{f"client-{number}": 10 * number})
+        heard = {f"client-{number}": 10 * number}
+        state = state.advanced(RULE, heard, waiting=(), now=10 * number)
     assert len(state.splits) <= 12
     assert state.watermark == 10 * 989
 
