@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from shoal.log.writer import Commit
 
-__all__ = ["Laps", "Phase", "StepFailed", "StepOutcome"]
+__all__ = ["Laps", "Phase", "StepFailed", "StepOutcome", "wall_stamp"]
 
 
 class Laps:
@@ -67,3 +67,8 @@ class StepFailed:
         """The first line that says something; Spark's errors are long."""
         lines = [line.strip() for line in str(self.cause).splitlines() if line.strip()]
         return lines[0][:500] if lines else repr(self.cause)
+
+
+def wall_stamp() -> dict[str, str]:
+    """The wall time of a commit, from which latencies are measured; for its metadata."""
+    return {"wall": str(time.time_ns() // 1000)}

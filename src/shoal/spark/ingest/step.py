@@ -10,7 +10,6 @@ Promises   L1 L2  one commit per step; a repeated step finds its number taken.
            S3     late and dead tuples are counted in the commit, and kept.
 """
 
-import time
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -28,7 +27,7 @@ from shoal.spark.ingest import judge, take
 from shoal.spark.ingest.push import PushSource
 from shoal.spark.ingest.source import Batch, Source
 from shoal.spark.ingest.take import Taken
-from shoal.spark.outcome import Laps, StepFailed, StepOutcome
+from shoal.spark.outcome import Laps, StepFailed, StepOutcome, wall_stamp
 
 __all__ = [
     "DEAD_SCHEMA",
@@ -162,11 +161,6 @@ def let_time_pass(instance: str, ingest: Ingest, now: Instant) -> StepOutcome | 
     )
     ingest.clocks = clocks
     return StepOutcome(instance=instance, commit=done, rows_in=0, rows_out=0)
-
-
-def wall_stamp() -> dict[str, str]:
-    """The wall time of a commit, from which latencies are measured."""
-    return {"wall": str(time.time_ns() // 1000)}
 
 
 def frame_of(session: SparkSession, ingest: Ingest, planned: Planned) -> DataFrame:

@@ -30,7 +30,7 @@ from shoal.log.segment import Segment, adopt_segment, write_segment
 from shoal.log.writer import Writer
 from shoal.query.selection import Signature
 from shoal.spark.constants import constants
-from shoal.spark.outcome import Laps, StepFailed, StepOutcome
+from shoal.spark.outcome import Laps, StepFailed, StepOutcome, wall_stamp
 from shoal.spark.select import plan
 from shoal.spark.select.index import Member
 from shoal.spark.select.roster import KEEP_LEVELS, KEEP_ONE, Roster, keep_threshold
@@ -309,6 +309,7 @@ def _commit(work: SelectWork, result: _Result, shed: Mapping[str, int]) -> StepO
             step=work.writer.step + 1,
             segments=result.segments,
             transactions={**work.transactions, **totals},
+            info=wall_stamp(),
         )
     except Fenced as error:
         return StepFailed(instance=work.instance, phase="commit", cause=error, fenced=True)
