@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from shoal.cli.local import Mesh, connect, files
+from shoal.cli.local import Mesh, connect
+from shoal.cli.sources import files
 from shoal.dataplane.reports import StepDone
 from shoal.kernel.errors import ShoalError
 from shoal.kernel.time import SECOND

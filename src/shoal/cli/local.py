@@ -19,22 +19,24 @@ import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from shoal.cli.results import read_rows
+from shoal.cli.sinks import deliver_instance, deliveries, into_of
+from shoal.cli.sources import arrow_rows
 from shoal.dataplane import commands as c
 from shoal.dataplane.reports import ComponentView, EngineView, Report
 from shoal.dataplane.rows import RosterRow
-from shoal.kernel.errors import UserError
+from shoal.kernel.errors import ShoalError, UserError
 from shoal.kernel.ids import check_name, instance_of, key_of
 from shoal.kernel.time import parse_duration, parse_instant
 from shoal.log.catalog import Catalog, Definition
 from shoal.log.root import Root
 from shoal.log.spool import Spool
-from shoal.log.types import arrow_type
 from shoal.query.catalog import SourceDef, StreamDef, parse_schema
 from shoal.query.draft import Draft, parse_selection
 from shoal.query.selection import Selection
@@ -43,32 +45,12 @@ from shoal.spark.engine import SparkEngine, wall_clock
 from shoal.spark.ingest.component import SPOOL_BYTES_MAX
 from shoal.spark.session import build, check
 
-__all__ = ["Mesh", "Query", "connect", "files", "push", "rate"]
+__all__ = ["Mesh", "Query", "connect"]
 
 #: Seconds that a command may take before the caller is told; a step of a busy peer is shorter.
 COMMAND_TIMEOUT = 120.0
 #: Seconds between two looks while waiting for components to catch up.
 DRAIN_LOOK = 0.01
-
-
-def files(path: str | Path, *, format: str, **options: object) -> SourceDef:  # noqa: A002
-    """Files in a folder: json, csv or parquet. Options: pattern, header, delimiter, split_by,
-    files_per_step."""
-    given = {key: str(value) for key, value in options.items()}
-    return SourceDef(
-        kind="files", options={"path": str(Path(path).absolute()), "format": format, **given}
-    )
-
-
-def rate(*, rows_per_second: int, splits: int = 1, seed: int = 0) -> SourceDef:
-    """Tuples made up at a steady rate."""
-    options = {"rows_per_second": rows_per_second, "splits": splits, "seed": seed}
-    return SourceDef(kind="rate", options={key: str(value) for key, value in options.items()})
-
-
-def push() -> SourceDef:
-    """Tuples that programs append."""
-    return SourceDef(kind="push", options={})
 
 
 def connect(
@@ -160,7 +142,7 @@ class Mesh:
         if instance not in self._spools:
             folder = self._root.folder("spools", instance)
             self._spools[instance] = Spool(folder, bytes_max=SPOOL_BYTES_MAX)
-        table = rows if isinstance(rows, pa.Table) else _arrow(known, rows)
+        table = rows if isinstance(rows, pa.Table) else arrow_rows(known, rows)
         position = self._spools[instance].append(client, sequence, table)
         self._engine.announce(instance)
         return position
@@ -175,9 +157,11 @@ class Mesh:
         start: str | None = None,
         keep: float = 1.0,
         weight: float = 1.0,
+        into: c.Sink | None = None,
     ) -> "Query":
         """Add a query. It counts from now on, or from `start`, an instant in the past."""
-        return self.select_many([(name, sql)], start=start, keep=keep, weight=weight)[0]
+        sinks = {} if into is None else {name: into}
+        return self.select_many([(name, sql)], start=start, keep=keep, weight=weight, into=sinks)[0]
 
     def select_many(
         self,
@@ -186,12 +170,16 @@ class Mesh:
         start: str | None = None,
         keep: float = 1.0,
         weight: float = 1.0,
+        into: Mapping[str, c.Sink] = MappingProxyType({}),
     ) -> list["Query"]:
         """Add many queries at once; all are checked before the first is accepted."""
         begin = None if start is None else parse_instant(start)
         parsed = [(check_name("query", name), sql, self._parse(sql)) for name, sql in queries]
         bodies = {
-            name: self._body(sql, found, version=1, keep=keep, weight=weight)
+            name: {
+                **self._body(sql, found, version=1, keep=keep, weight=weight),
+                "into": into_of(name, into.get(name), root=self._root.path),
+            }
             for name, sql, found in parsed
         }
         batch = self._catalog.create_many("queries", bodies)
@@ -208,6 +196,11 @@ class Mesh:
             rows.setdefault(instance, []).append(
                 _row(name, found, version=1, keep=keep, weight=weight)
             )
+        try:
+            self._deliver(bodies)
+        except ShoalError:
+            self._forget(batch.made)
+            raise
         for instance, added in rows.items():
             self._call(c.AddRows(instance=instance, rows=tuple(added), begin=begin))
         return [Query(self, name) for name, _, _ in parsed]
@@ -261,7 +254,9 @@ class Mesh:
         version = int(old["version"]) + 1
         body = self._body(sql, found, version=version, keep=old["keep"], weight=old["weight"])
         body["pieces"] = [*old["pieces"], *body["pieces"]]
+        body["into"] = old.get("into")
         target = self._start_select(found)
+        self._deliver({name: body})
         self._catalog.alter("queries", name, body, version=definition.version)
         row = _row(name, found, version=version, keep=old["keep"], weight=old["weight"])
         self._call(c.ReplaceRow(source=str(old["instance"]), target=target, row=row))
@@ -272,6 +267,11 @@ class Mesh:
         instance = str(definition.body["instance"])
         self._call(c.DropRow(instance=instance, query=name, now=now))
         self._catalog.drop("queries", name, version=definition.version)
+        self._of_sink(c.EndDelivery, definition)
+
+    def resume(self, name: str) -> None:
+        """Try the sink of a query again that was suspended because it failed."""
+        self._of_sink(c.ResumeDelivery, self._definition(name))
 
     def keep(self, name: str, share: float) -> None:
         """Let a query look at a share of the tuples."""
@@ -288,6 +288,25 @@ class Mesh:
 
     def _call(self, command: c.Command) -> Mapping[str, object]:
         return self._engine.call(command, timeout=COMMAND_TIMEOUT)
+
+    def _deliver(self, bodies: Mapping[str, Mapping[str, Any]]) -> None:
+        """Register the sinks of queries, before their rows can bring any result."""
+        for instance, added in deliveries(bodies, self._streams, stream_instance).items():
+            self._start_deliver(instance)
+            self._call(c.AddDeliveries(instance=instance, deliveries=added))
+
+    def _start_deliver(self, instance: str) -> None:
+        if instance not in self._running:
+            self._call(c.Start(component=c.Deliver(instance=instance), weight=1.0))
+            self._running[instance] = None
+
+    def _of_sink(
+        self, command: type[c.EndDelivery] | type[c.ResumeDelivery], definition: Definition
+    ) -> None:
+        into = definition.body.get("into")
+        if into is not None:
+            instance = deliver_instance(stream_instance(self._stream(definition.body["stream"])))
+            self._call(command(instance=instance, delivery=into["delivery"]))
 
     def _stream(self, name: str) -> StreamDef:
         known = self._streams.get(name.lower())
@@ -374,7 +393,11 @@ class Mesh:
     def _resume(self) -> None:
         """Start what the catalog knows; put right what a crash left between catalog and roster."""
         for definition in self._catalog.list("streams"):
-            self._start_stream(StreamDef.from_json(definition.body))
+            stream = StreamDef.from_json(definition.body)
+            self._start_stream(stream)
+            delivers = deliver_instance(stream_instance(stream))
+            if (self._root.path / "deliveries" / delivers).exists():
+                self._start_deliver(delivers)
         rosters: dict[str, dict[tuple[str, int], RosterRow]] = {}
         for definition in self._catalog.list("queries"):
             body = definition.body
@@ -383,6 +406,7 @@ class Mesh:
                 if instance == self._instance(found) and instance not in self._running:
                     rows = self._begin(instance, found)
                     rosters[instance] = {row.identity: row for row in rows}
+            self._deliver({definition.name: body})
             self._put_right(definition, found, rosters)
 
     def _put_right(
@@ -433,6 +457,10 @@ class Query:
         """Look at a share of the tuples only."""
         self._mesh.keep(self.name, share)
 
+    def resume(self) -> None:
+        """Try its sink again, after it was suspended."""
+        self._mesh.resume(self.name)
+
     def drop(self, *, now: bool = False) -> None:
         """End it; what is due within the lateness still appears, unless `now`."""
         self._mesh.drop(self.name, now=now)
@@ -456,22 +484,3 @@ def _row(name: str, found: Selection, *, version: int, keep: float, weight: floa
 
 def _behind(view: ComponentView, asked: int) -> bool:
     return view.looked < asked if view.kind == "ingest" else view.lag > 0
-
-
-def _arrow(stream: StreamDef, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    schema = pa.schema([(column.name, arrow_type(column.type)) for column in stream.columns])
-    unknown = [key for row in rows for key in row if key not in schema.names]
-    if unknown:
-        raise UserError(
-            f"column {unknown[0]!r} is not in stream {stream.name}",
-            detail="columns: " + ", ".join(schema.names),
-            hint="leave it out, or create a stream that has it",
-        )
-    try:
-        return pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise UserError(
-            f"rows do not fit stream {stream.name}",
-            detail=str(error),
-            hint=", ".join(f"{column.name} is {column.type}" for column in stream.columns),
-        ) from error

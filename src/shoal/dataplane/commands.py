@@ -7,6 +7,9 @@
     DropRow           a query ends
     SetKeep           a query looks at a smaller share of the tuples, or at all again
     Analyze           let the engine type an expression
+    AddDeliveries     results of queries go to sinks, or go on with another version
+    EndDelivery       a query has ended; its sink gets what is still due, and then no more
+    ResumeDelivery    try a sink again that was suspended because it failed
 
 `Start` creates the component's table where there is none; `TakeOver` refuses if there is none,
 because then there is nothing to take over and the caller's picture is wrong.
@@ -17,18 +20,22 @@ from dataclasses import dataclass, field
 
 from shoal.dataplane.rows import RosterRow
 from shoal.kernel.time import Instant
-from shoal.query.catalog import StreamDef
+from shoal.query.catalog import Column, StreamDef
 from shoal.query.selection import Signature
 
 __all__ = [
+    "AddDeliveries",
     "AddRows",
     "Analyze",
     "Command",
     "Component",
     "Deliver",
+    "Delivery",
     "DropRow",
+    "EndDelivery",
     "Ingest",
     "ReplaceRow",
+    "ResumeDelivery",
     "Select",
     "SetKeep",
     "Sink",
@@ -66,15 +73,30 @@ class Sink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
-    """Carry one query's results from its component's table to its sink, from a step on."""
+    """Carry results of queries to their sinks; the instance names one log of their positions.
+
+    Deliveries that stand at the same step of one table are one piece of work.
+    """
 
     instance: str
-    input: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One version of a query, in one table, on its way to a sink.
+
+    `delivery` stays the same over the versions of a query; a query that takes the name of a
+    dropped one is another delivery.
+    """
+
+    delivery: str
     query: str
+    version: int
+    input: str
+    columns: tuple[Column, ...]
     #: The event-time column: results of one commit are ordered by it, then by `_id` (O1).
     timestamp: str
     sink: Sink
-    after: int
 
 
 Component = Ingest | Select | Deliver
@@ -150,4 +172,40 @@ class Analyze:
     probe: str
 
 
-Command = Start | TakeOver | Stop | AddRows | ReplaceRow | DropRow | SetKeep | Analyze
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddDeliveries:
+    """Carry these; what was known already goes on where it was, the rest from now on."""
+
+    instance: str
+    deliveries: tuple[Delivery, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndDelivery:
+    """End a delivery when all that is due has arrived."""
+
+    instance: str
+    delivery: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeDelivery:
+    """Go on with a delivery that was suspended, from where it stands."""
+
+    instance: str
+    delivery: str
+
+
+Command = (
+    Start
+    | TakeOver
+    | Stop
+    | AddRows
+    | ReplaceRow
+    | DropRow
+    | SetKeep
+    | Analyze
+    | AddDeliveries
+    | EndDelivery
+    | ResumeDelivery
+)

@@ -25,9 +25,11 @@ from shoal.dataplane.reports import (
 from shoal.dataplane.rows import RosterRow
 from shoal.kernel.errors import LocalError, ShoalError, UserError
 from shoal.kernel.time import MILLISECOND, Instant
+from shoal.log.leases import Leases
 from shoal.log.root import Root
 from shoal.spark.analyze import analyze
 from shoal.spark.bench import Bench
+from shoal.spark.deliver.crew import Crew
 from shoal.spark.feed import Feed
 from shoal.spark.frames import all_columns
 from shoal.spark.ingest.component import IngestComponent, open_ingest, open_source
@@ -40,6 +42,7 @@ from shoal.spark.select.component import SelectComponent, open_select
 from shoal.spark.select.step import Rosters
 from shoal.spark.turns import (
     BisectTurn,
+    DeliverTurn,
     Finished,
     HousekeepTurn,
     IngestTurn,
@@ -82,6 +85,7 @@ class Desk:
         self._feeds: dict[str, Feed] = {}
         self._inputs: dict[str, Input] = {}
         self._scheduler = Scheduler()
+        self._crew = Crew(root, self._scheduler, feed_of=self._feed, report=report)
         self._ready: dict[str, None] = {}
         self._since_housekeeping: dict[str, int] = {}
         self._waiting: list[tuple[c.Command, Future[Answer]]] = []
@@ -101,7 +105,8 @@ class Desk:
             self._waiting.append((command, answer))
             return
         try:
-            answer.set_result(self._carry_out(command, now))
+            found = self._crew.answer(command)
+            answer.set_result(self._carry_out(command, now) if found is None else found)
         except ShoalError as error:
             answer.set_exception(error)
 
@@ -131,6 +136,8 @@ class Desk:
                 return {"keep": row.keep}
             case c.Analyze():
                 return {"cells": analyze(self._session, command.probe)}
+            case _:
+                raise LocalError(f"command {command!r} is not known to the engine")
 
     def _start(self, component: c.Component, *, weight: float, now: Instant) -> Answer:
         if component.instance in self._components:
@@ -238,16 +245,21 @@ class Desk:
             for component in self._components.values()
             if isinstance(component, IngestComponent) and not component.running
         ]
-        retry = self._scheduler.waiting_until(now)
-        return min([*looks, *([] if retry is None else [retry])], default=None)
+        others = (self._scheduler.waiting_until(now), self._crew.next_due(now))
+        return min([*looks, *(due for due in others if due is not None)], default=None)
 
     def next_work(self, now: Instant) -> Callable[[], Finished] | None:
         """The next turn, bound to the bench; None if nothing is ready."""
         self._tail(now)
         ready = [name for name, part in self._components.items() if self._is_ready(part, now)]
-        name = self._scheduler.next(ready, now)
+        name = self._scheduler.next([*ready, *self._crew.ready(now)], now)
         if name is None:
-            return self._housekeeping()
+            return self._housekeeping(now)
+        if name in self._crew:
+            work = self._crew.next_work(name, now)
+            if work is None:
+                return self.next_work(now)
+            return functools.partial(DeliverTurn(instances=(name,), work=work), self._bench)
         turn = self._turn(self._components[name], ready, now)
         for instance in turn.instances:
             self._components[instance].running = True
@@ -350,7 +362,7 @@ class Desk:
         ]
         return sorted([first, *members[: GROUP_MOST - 1]], key=lambda member: member.instance)
 
-    def _housekeeping(self) -> Callable[[], Finished] | None:
+    def _housekeeping(self, now: Instant) -> Callable[[], Finished] | None:
         """Care for the table that has waited longest, when nothing else is to be done."""
         for instance, steps in self._since_housekeeping.items():
             component = self._components.get(instance)
@@ -362,7 +374,9 @@ class Desk:
             if isinstance(component, IngestComponent):
                 writers.append(component.ingest.dead)
             turn = HousekeepTurn(
-                instances=(instance,), writers=tuple(writers), horizon=self._horizon(instance)
+                instances=(instance,),
+                writers=tuple(writers),
+                horizon=self._horizon_of_all(instance, now),
             )
             return functools.partial(turn, self._bench)
         return None
@@ -376,10 +390,19 @@ class Desk:
         ]
         return min(needed, default=None)
 
+    def _horizon_of_all(self, instance: str, now: Instant) -> int | None:
+        """The same, counting readers elsewhere: they hold leases."""
+        leases = Leases(self._root.folder("readers", instance))
+        found = (self._horizon(instance), self._crew.horizon(instance), leases.horizon(now))
+        return min((position for position in found if position is not None), default=None)
+
     # What came of it
 
     def finished(self, done: Finished, now: Instant) -> None:
         """Take in what a turn gave."""
+        if isinstance(done.turn, DeliverTurn):
+            self._crew.finished(done.turn.work, done.outcomes, now)
+            return
         for instance in done.turn.instances:
             self._undecided.pop(instance, None)
             if instance in self._components:
@@ -396,6 +419,9 @@ class Desk:
                     self._failed(outcome, now)
                 case Guilty():
                     self._suspend(done.turn, outcome, now)
+        self._ask_again(now)
+
+    def _ask_again(self, now: Instant) -> None:
         waiting, self._waiting = self._waiting, []
         for command, answer in waiting:
             self.ask(command, answer, now)
@@ -493,7 +519,10 @@ class Desk:
     def view(self, *, threads: int) -> EngineView:
         """A read-only picture."""
         return EngineView(
-            components=tuple(self._component_view(part) for part in self._components.values()),
+            components=(
+                *(self._component_view(part) for part in self._components.values()),
+                *self._crew.views(),
+            ),
             cycle_seconds=self._progress.cycle().seconds,
             threads=threads,
             steps=self._steps,
@@ -556,6 +585,7 @@ class Desk:
 
     def close(self) -> None:
         """Let go of everything; tables stay as they are."""
+        self._crew.close()
         self._components.clear()
         self._feeds.clear()
 

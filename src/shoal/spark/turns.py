@@ -15,6 +15,9 @@ from shoal.log.writer import Writer
 from shoal.query.catalog import Column, StreamDef
 from shoal.spark import frames, together
 from shoal.spark.bench import Bench
+from shoal.spark.deliver import step as deliver_step
+from shoal.spark.deliver.step import Delivered, DeliverWork
+from shoal.spark.deliver.upkeep import Kept, UpkeepWork, keep_up
 from shoal.spark.feed import Range
 from shoal.spark.ingest import step as ingest_step
 from shoal.spark.ingest.source import Source
@@ -26,6 +29,7 @@ from shoal.spark.select.step import SelectWork
 __all__ = [
     "Bench",
     "BisectTurn",
+    "DeliverTurn",
     "Finished",
     "HousekeepTurn",
     "IngestTurn",
@@ -34,7 +38,7 @@ __all__ = [
     "Turn",
 ]
 
-Outcome = StepOutcome | StepFailed | Guilty
+Outcome = StepOutcome | StepFailed | Guilty | Delivered | Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +139,20 @@ class BisectTurn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverTurn:
+    """One step of a deliver component, or its upkeep."""
+
+    instances: tuple[str, ...]
+    work: DeliverWork | UpkeepWork
+
+    def __call__(self, bench: Bench) -> Finished:
+        if isinstance(self.work, UpkeepWork):
+            return Finished(turn=self, outcomes=(keep_up(bench.root, self.work),))
+        done = deliver_step.run(bench.session, bench.root, self.work)
+        return Finished(turn=self, outcomes=(done,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HousekeepTurn:
     """Checkpoint, compaction and cleaning of one table."""
 
@@ -152,4 +170,4 @@ class HousekeepTurn:
         return Finished(turn=self, outcomes=())
 
 
-Turn = IngestTurn | TogetherTurn | SelectTurn | BisectTurn | HousekeepTurn
+Turn = IngestTurn | TogetherTurn | SelectTurn | BisectTurn | DeliverTurn | HousekeepTurn

@@ -1,0 +1,254 @@
+"""The rows of a range of a result table, by delivery, ready to be written.
+
+    segments ─▶ rows of the queries that deliver ─▶ split by query ─▶ columns of their version
+
+Up to `ARROW_ROWS_MAX` rows are read as Arrow in this process: it is quicker than Spark at every
+size tried (docs/spark.md), and the limit is there for memory alone. A range with more rows is
+split and sorted by Spark into one file a query, and each file is handed on in batches.
+
+Promise    O1  rows of one delivery come by (`_step`, event time, `_id`).
+Not here   what a sink makes of the rows.
+"""
+
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from shoal.log.root import TableDir
+from shoal.log.segment import Segment
+from shoal.log.types import INSTANT, arrow_type
+from shoal.query.catalog import Column, format_schema, quote
+
+__all__ = ["ARROW_ROWS_MAX", "IDENTITY", "Wanted", "WantedRows", "read_rows", "schema_of"]
+
+#: Rows of a range up to which it is read as Arrow in one piece: some 100 MB at ten columns.
+ARROW_ROWS_MAX = 1_000_000
+#: Rows of one batch on the way from Spark's files to a sink.
+BATCH_ROWS = 65_536
+#: What every row says about itself: which version of the query, which commit, which tuple.
+IDENTITY = ("_version", "_step", "_id")
+
+_OWN = {"_query": pa.string(), "_version": pa.int32(), "_step": pa.int64(), "_id": pa.int64()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A query whose rows are delivered, and the columns of its versions in the table."""
+
+    query: str
+    versions: Mapping[int, tuple[Column, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedRows:
+    """Rows of one query in order; `batches` may be called again for a repeated attempt."""
+
+    schema: pa.Schema
+    count: int
+    batches: Callable[[], Iterator[pa.Table]]
+    #: Called once when the rows are no longer needed.
+    release: Callable[[], None]
+
+
+def schema_of(columns: Sequence[Column]) -> pa.Schema:
+    """What a sink gets of a version with these columns."""
+    types = [(column.name, arrow_type(column.type)) for column in columns]
+    return pa.schema([*types, *((name, _OWN[name]) for name in IDENTITY)])
+
+
+def read_rows(
+    session: SparkSession,
+    table: TableDir,
+    segments: Sequence[Segment],
+    wanted: Sequence[Wanted],
+    *,
+    after: int,
+    upto: int,
+    timestamp: str,
+) -> dict[str, WantedRows]:
+    """The rows of steps (after, upto] by query; a query without any is left out."""
+    if not segments:
+        return {}
+    columns = _columns(wanted, timestamp)
+    if sum(max(segment.rows, 0) for segment in segments) <= ARROW_ROWS_MAX:
+        return _by_arrow(table, segments, wanted, columns, (after, upto), timestamp)
+    return _by_spark(session, table, segments, wanted, columns, (after, upto), timestamp)
+
+
+def _columns(wanted: Sequence[Wanted], timestamp: str) -> tuple[Column, ...]:
+    """Every column that some version wants, and the event time, by which rows are sorted."""
+    found = {
+        column.name: column
+        for one in wanted
+        for columns in one.versions.values()
+        for column in columns
+    }
+    found.setdefault(timestamp, Column(name=timestamp, type="TIMESTAMP"))
+    return tuple(found.values())
+
+
+def _by_arrow(
+    table: TableDir,
+    segments: Sequence[Segment],
+    wanted: Sequence[Wanted],
+    columns: Sequence[Column],
+    steps: tuple[int, int],
+    timestamp: str,
+) -> dict[str, WantedRows]:
+    schema = pa.schema([*_OWN.items(), *((c.name, arrow_type(c.type)) for c in columns)])
+    paths = [str(table.path / segment.path) for segment in segments]
+    names = pa.array([one.query for one in wanted])
+    chosen = pc.field("_query").isin(names)
+    chosen &= (pc.field("_step") > steps[0]) & (pc.field("_step") <= steps[1])
+    rows = ds.dataset(paths, schema=schema, format="parquet").to_table(filter=chosen)
+    if not rows.num_rows:
+        return {}
+    order = [(key, "ascending") for key in ("_query", "_step", timestamp, "_id")]
+    rows = rows.sort_by(order).combine_chunks()
+    versions = {one.query: one.versions for one in wanted}
+    found: dict[str, WantedRows] = {}
+    for query, at, size in _runs(rows.column("_query")):
+        part = _known(rows.slice(at, size), versions[query])
+        if part.num_rows:
+            found[query] = _in_memory(_projected(part, versions[query], _present(part)))
+    return found
+
+
+def _runs(sorted_names: pa.ChunkedArray) -> Iterator[tuple[str, int, int]]:
+    """(name, first row, rows) of every name in a sorted column."""
+    at = 0
+    for pair in pc.value_counts(sorted_names).to_pylist():
+        yield pair["values"], at, pair["counts"]
+        at += pair["counts"]
+
+
+def _known(rows: pa.Table, versions: Mapping[int, object]) -> pa.Table:
+    """Without rows of versions that are not this delivery's, such as of an earlier namesake."""
+    known = pa.array(list(versions), pa.int32())
+    return rows.filter(pc.is_in(rows.column("_version"), value_set=known))
+
+
+def _present(rows: pa.Table) -> list[int]:
+    found: list[int] = pc.unique(rows.column("_version")).to_pylist()
+    return sorted(found)
+
+
+def _projected(
+    rows: pa.Table, versions: Mapping[int, Sequence[Column]], present: Sequence[int]
+) -> pa.Table:
+    """The columns of the versions that are there; a version gets no column that is not its own."""
+    columns = {c.name: c for version in present for c in versions[version]}
+    arrays: dict[str, pa.ChunkedArray] = {}
+    for name, column in columns.items():
+        values = rows.column(name).cast(arrow_type(column.type))
+        owners = [v for v in present if any(c.name == name for c in versions[v])]
+        if len(owners) < len(present):
+            own = pc.is_in(rows.column("_version"), value_set=pa.array(owners, pa.int32()))
+            values = pc.if_else(own, values, pa.scalar(None, values.type))
+        arrays[name] = values
+    for name in IDENTITY:
+        arrays[name] = rows.column(name)
+    return pa.table(arrays)
+
+
+def _in_memory(rows: pa.Table) -> WantedRows:
+    return WantedRows(
+        schema=rows.schema,
+        count=rows.num_rows,
+        batches=lambda: iter([rows]),
+        release=lambda: None,
+    )
+
+
+def _by_spark(
+    session: SparkSession,
+    table: TableDir,
+    segments: Sequence[Segment],
+    wanted: Sequence[Wanted],
+    columns: Sequence[Column],
+    steps: tuple[int, int],
+    timestamp: str,
+) -> dict[str, WantedRows]:
+    """One sorted file for each query, in a folder that goes with the last of them."""
+    schema = (
+        f"_query STRING, _version INT, _step BIGINT, _id BIGINT, {format_schema(tuple(columns))}"
+    )
+    paths = [str(table.path / segment.path) for segment in segments]
+    names = session.createDataFrame(pa.table({"_query": [one.query for one in wanted]}))
+    frame = (
+        session.read.schema(schema)
+        .parquet(*paths)
+        .where(f"_step > {steps[0]} AND _step <= {steps[1]}")
+        .join(names.hint("broadcast"), "_query", "left_semi")
+        .repartition("_query")
+        .sortWithinPartitions("_query", "_step", quote(timestamp), "_id")
+    )
+    folder = table.staging / f"deliver-{uuid.uuid4().hex}"
+    frame.write.partitionBy("_query").parquet(str(folder))
+    versions = {one.query: one.versions for one in wanted}
+    files = {path.parent.name.partition("=")[2]: path for path in folder.glob("_query=*/*.parquet")}
+    shared = _Shared(folder, len(files))
+    found: dict[str, WantedRows] = {}
+    for query, path in files.items():
+        found[query] = _staged(path, versions[query], shared)
+    if not found:
+        shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+class _Shared:
+    """A folder that is removed when its last user is done with it."""
+
+    def __init__(self, folder: Path, users: int) -> None:
+        self._folder = folder
+        self._users = users
+        self._lock = threading.Lock()
+
+    def release(self) -> None:
+        with self._lock:
+            self._users -= 1
+            last = self._users == 0
+        if last:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _staged(path: Path, versions: Mapping[int, tuple[Column, ...]], shared: _Shared) -> WantedRows:
+    present = sorted(
+        dict.fromkeys(
+            version
+            for batch in pq.ParquetFile(path).iter_batches(columns=["_version"])
+            for version in pc.unique(batch.column(0)).to_pylist()
+            if version in versions
+        )
+    )
+    columns = {c.name: c for version in present for c in versions[version]}
+
+    def batches() -> Iterator[pa.Table]:
+        for batch in pq.ParquetFile(path).iter_batches(batch_size=BATCH_ROWS):
+            rows = _known(_utc(pa.Table.from_batches([batch])), versions)
+            if rows.num_rows:
+                yield _projected(rows, versions, present)
+
+    return WantedRows(
+        schema=schema_of(tuple(columns.values())),
+        count=pq.read_metadata(path).num_rows,
+        batches=batches,
+        release=shared.release,
+    )
+
+
+def _utc(rows: pa.Table) -> pa.Table:
+    """Spark's files with every instant as ours: microseconds in UTC."""
+    for index, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type) and field.type != INSTANT:
+            rows = rows.set_column(index, field.name, rows.column(index).cast(INSTANT))
+    return rows

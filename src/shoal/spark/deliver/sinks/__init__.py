@@ -1,0 +1,1 @@
+"""Sinks: where results go, and how each kind makes a repeated write harmless."""
