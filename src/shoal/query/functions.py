@@ -92,13 +92,22 @@ FUNCTIONS: Mapping[str, Function] = {
     **_plain("isnan", 1),
     # Numbers: IEEE 754 functions of one argument give NULL or NaN outside their domain.
     **_plain("sqrt cbrt exp expm1 ln log2 log10 log1p signum degrees radians", 1),
-    **_plain("sin cos tan asin acos atan sinh cosh tanh floor ceil", 1),
+    **_plain("sin cos tan asin acos atan sinh cosh tanh", 1),
     **_plain("pow atan2", 2),
     "abs": Function(
         least=1,
         most=1,
         safe={"integral": "if({0} < 0, try_subtract(CAST(0 AS {type}), {0}), {0})"},
     ),
+    # Of a DOUBLE the result is a BIGINT, which cannot hold all of them, nor NaN.
+    **{
+        name: Function(
+            least=1,
+            most=1,
+            safe={"fractional": f"if(abs({{0}}) < 9.223372036854775E18D, {name}({{0}}), NULL)"},
+        )
+        for name in ("floor", "ceil")
+    },
     "pmod": Function(least=2, most=2, safe=dict.fromkeys(_ALL, "pmod({0}, nullif({1}, 0))")),
     # The scale is part of the result's type for DECIMAL, so Spark wants it constant.
     "round": Function(least=1, most=2, fixed=(1,)),
