@@ -270,7 +270,10 @@ def _bounds(chunks: Iterable[Any]) -> tuple[Any, Any, int | None] | None:
             bounded = False  # an instant that Python cannot hold, such as in the year 20000
     if not bounded or not lows:
         return None, None, nulls
-    return min(lows), max(highs), nulls
+    # Spark's maximum is NaN where a row group holds one; Python's max may pass it over. Only NaN
+    # differs from itself.
+    unordered = [high for high in highs if high != high]
+    return min(lows), unordered[0] if unordered else max(highs), nulls
 
 
 def _literal(value: Any, *, upper: bool) -> str | None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +17,8 @@ from shoal.log.root import Root, TableDir
 from shoal.log.segment import (
     Segment,
     SegmentName,
+    _bounds,
+    _literal,
     adopt_segment,
     name_of,
     segment_from_stats,
@@ -129,6 +132,29 @@ def test_a_file_of_spark_is_adopted(table: TableDir) -> None:
     assert not file.exists()
     assert segment.path.startswith("_kind=ok/e3-s9-1-")
     assert (segment.rows, segment.min_step, segment.max_step) == (2, 9, 9)
+
+
+def test_a_maximum_that_is_nan_in_one_row_group_is_left_out() -> None:
+    """Spark's footers say NaN, ours leave it out; whatever its place, nothing may be skipped."""
+
+    @dataclass
+    class Statistics:
+        min: float
+        max: float
+        has_min_max: bool = True
+        has_null_count: bool = True
+        null_count: int = 0
+
+    @dataclass
+    class Chunk:
+        statistics: Statistics
+
+    numbers, holed = Chunk(Statistics(1.0, 5.0)), Chunk(Statistics(2.0, math.nan))
+    for chunks in ([numbers, holed], [holed, numbers]):
+        found = _bounds(chunks)
+        assert found is not None
+        assert _literal(found[0], upper=False) == "1.0"
+        assert _literal(found[1], upper=True) is None
 
 
 def test_a_torn_file_is_not_adopted(table: TableDir) -> None:
