@@ -59,24 +59,36 @@ def connect(
     spark: SparkSession | None = None,
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,
+    functions: Sequence[str] = (),
 ) -> "Mesh":
     """Open the mesh under a root with one peer in this process.
 
-    A Spark session that is given, or that runs already, is used and left running.
+    A Spark session that is given, or that runs already, is used and left running. `functions`
+    names functions of the session that predicates may use beside the built-in ones; a row whose
+    function raises is suspended by itself.
     """
     opened = Root.open(root)
     active = spark or SparkSession.getActiveSession()
     if active is None:
-        return Mesh(opened, build(master, conf or {}), owns_session=True)
+        session = build(master, conf or {})
+        return Mesh(opened, session, owns_session=True, functions=functions)
     check(active)
-    return Mesh(opened, active, owns_session=False)
+    return Mesh(opened, active, owns_session=False, functions=functions)
 
 
 class Mesh:
     """A root and a peer that runs its components. Close it, or use it in a `with` block."""
 
-    def __init__(self, root: Root, session: SparkSession, *, owns_session: bool) -> None:
+    def __init__(
+        self,
+        root: Root,
+        session: SparkSession,
+        *,
+        owns_session: bool,
+        functions: Sequence[str] = (),
+    ) -> None:
         self._root = root
+        self._functions = tuple(functions)
         self._session = session
         self._owns_session = owns_session
         self._catalog = Catalog(root.path / "catalog")
@@ -328,7 +340,7 @@ class Mesh:
 
     def _parse(self, sql: str) -> Selection:
         stream = self._stream(stream_of(sql))
-        draft = parse_selection(sql, stream)
+        draft = parse_selection(sql, stream, extra_functions=self._functions)
         return draft.resolve(self._cells(draft))
 
     def _cells(self, draft: Draft) -> tuple[str, ...]:

@@ -485,6 +485,8 @@ class Desk:
         component = self._components[outcome.instance]
         if isinstance(component, SelectComponent):
             component.undone()
+        elif isinstance(component, IngestComponent):
+            component.failed(outcome, turn.failures)
         self._reasons[outcome.instance] = f"{outcome.phase}: {outcome.reason}"
         self._report(
             Failed(

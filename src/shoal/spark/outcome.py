@@ -1,12 +1,16 @@
 """What a worker hands back to the engine's thread after one piece of work."""
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shoal.log.writer import Commit
 
-__all__ = ["Laps", "Phase", "StepFailed", "StepOutcome", "wall_stamp"]
+__all__ = ["Laps", "Phase", "StepFailed", "StepOutcome", "first_words", "wall_stamp"]
+
+#: The name of a condition in a message of Spark, such as [DIVIDE_BY_ZERO].
+_CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\]")
 
 
 class Laps:
@@ -64,9 +68,15 @@ class StepFailed:
 
     @property
     def reason(self) -> str:
-        """The first line that says something; Spark's errors are long."""
-        lines = [line.strip() for line in str(self.cause).splitlines() if line.strip()]
-        return lines[0][:500] if lines else repr(self.cause)
+        """What it says, in one line."""
+        return first_words(self.cause)
+
+
+def first_words(error: BaseException) -> str:
+    """The line of an error that says what is wrong; Spark's are long, and begin with Py4J's."""
+    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
+    telling = [line for line in lines if _CONDITION.search(line)] or lines[:1]
+    return telling[0][:500] if telling else repr(error)
 
 
 def wall_stamp() -> dict[str, str]:

@@ -6,6 +6,7 @@ of the settings that results depend on are wrong.
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -50,8 +51,10 @@ _TUNED = {
 def build(master: str, conf: Mapping[str, str]) -> SparkSession:
     """The session of this process: `conf` goes over our own settings, except the required."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     builder = SparkSession.builder.master(master).appName("shoal")
-    for key, value in {**_TUNED, **conf, **REQUIRED}.items():
+    ours = {**_TUNED, "spark.driver.extraJavaOptions": quiet}
+    for key, value in {**ours, **conf, **REQUIRED}.items():
         builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
@@ -61,7 +64,8 @@ def build(master: str, conf: Mapping[str, str]) -> SparkSession:
             detail=str(error).strip().splitlines()[-1] if str(error).strip() else repr(error),
             hint="Java 17 or newer must be installed: `java -version` tells; JAVA_HOME names it",
         ) from error
-    session.sparkContext.setLogLevel("ERROR")
+    if "spark.driver.extraJavaOptions" not in conf:
+        session.sparkContext.setLogLevel("FATAL")
     check(session)
     return session
 

@@ -115,20 +115,21 @@ class Crew:
             match work, outcome:
                 case DeliverWork(), Delivered():
                     self._scheduler.ran(work.instance, busy=sum(outcome.seconds.values()))
-                    self._fenced(work.instance, outcome.failed.values())
-                    component.stepped(work, outcome, now)
+                    if not self._fenced(work.instance, outcome.failed.values()):
+                        component.stepped(work, outcome, now)
                 case UpkeepWork(), Kept(error=None):
                     component.kept(outcome.over)
                 case UpkeepWork(), Kept(error=Exception() as error):
-                    self._fenced(work.instance, [error])
-                    self._upkeep_failed(component, error, now)
+                    if not self._fenced(work.instance, [error]):
+                        self._upkeep_failed(component, error, now)
 
-    def _fenced(self, instance: str, errors: Iterable[Exception]) -> None:
-        """Stop the component here if another owner has it."""
+    def _fenced(self, instance: str, errors: Iterable[Exception]) -> bool:
+        """Stop the component here if another owner has it; whether that is so."""
         reasons = [str(error) for error in errors if isinstance(error, Fenced)]
         if reasons:
             self._stop(instance)
             self._report(FencedOff(instance=instance, reason=reasons[0]))
+        return bool(reasons)
 
     def _upkeep_failed(self, component: DeliverComponent, error: Exception, now: Instant) -> None:
         due = component.next_due(now) or now

@@ -14,12 +14,15 @@ from shoal.spark.ingest.push import PushSource
 from shoal.spark.ingest.rate import RateSource
 from shoal.spark.ingest.source import Source
 from shoal.spark.ingest.step import DEAD_SCHEMA, Ingest, table_schema
+from shoal.spark.outcome import StepFailed
 
 __all__ = ["POLL_FIRST", "POLL_MOST", "SPOOL_BYTES_MAX", "IngestComponent", "open_ingest"]
 
 #: Wait before a source that had nothing is asked again; doubles up to the longest.
 POLL_FIRST = 20 * MILLISECOND
 POLL_MOST = SECOND // 4
+#: Failures of one part alone before it goes to the dead letters.
+ATTEMPTS_BEFORE_GIVING_UP = 4
 #: Bytes that pushed batches may wait on disk; a client is refused above it.
 SPOOL_BYTES_MAX = 4 << 30
 
@@ -46,6 +49,18 @@ class IngestComponent:
         self.looked = looked
         self.look_at = now + self._wait
         self._wait = min(POLL_MOST, 2 * self._wait)
+
+    def failed(self, outcome: StepFailed, failures: int) -> None:
+        """Go part by part from now on; give up on one that cannot be read however often.
+
+        Only what the job itself says is held against a part: a full disk is nobody's fault. And
+        Spark must be well: a dead JVM reads nothing at all.
+        """
+        ingest = self.ingest
+        alone = ingest.cautious and ingest.source.parts_are_positions
+        if alone and failures >= ATTEMPTS_BEFORE_GIVING_UP and outcome.phase in ("plan", "job"):
+            ingest.unreadable = outcome.reason
+        ingest.cautious = True
 
     def found_something(self, looked: Instant) -> None:
         """There may be more right away."""

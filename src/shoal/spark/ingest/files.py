@@ -41,6 +41,8 @@ SETTLED_NS = 2_000_000_000
 class FileSource:
     """The files below one folder."""
 
+    parts_are_positions = True
+
     def __init__(self, definition: SourceDef, journal: Journal, *, keep: bool) -> None:
         options = definition.options
         self._path = Path(options["path"]).absolute()
@@ -80,6 +82,10 @@ class FileSource:
             splits=tuple(dict.fromkeys(entry.split for entry in entries)),
             bytes=sum(entry.size for entry in entries),
         )
+
+    def describe(self, batch: Batch) -> str:
+        entries = self._journal.entries(batch.after, batch.upto)
+        return ", ".join(entry.path for entry in entries)
 
     def waiting(self, after: int) -> tuple[str, ...]:
         entries = self._journal.entries(after, after + WAITING_LOOK)

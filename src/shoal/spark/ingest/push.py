@@ -27,6 +27,8 @@ BYTES_PER_STEP = 64 << 20
 class PushSource:
     """The spool of one stream."""
 
+    parts_are_positions = True
+
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
 
@@ -51,6 +53,10 @@ class PushSource:
             splits=tuple(dict.fromkeys(entry.client for entry in entries)),
             bytes=sum(entry.bytes for entry in entries),
         )
+
+    def describe(self, batch: Batch) -> str:
+        entries = self._spool.entries(batch.after, batch.upto)
+        return ", ".join(f"{entry.client} {entry.sequence}" for entry in entries)
 
     def waiting(self, after: int) -> tuple[str, ...]:
         entries = self._spool.entries(after, after + BATCHES_PER_STEP)

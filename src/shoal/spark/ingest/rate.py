@@ -25,6 +25,8 @@ _NUMBERS = {"TINYINT": 100, "SMALLINT": 1_000, "INT": 10_000, "BIGINT": 1_000_00
 class RateSource:
     """So many tuples a second since the stream was first started."""
 
+    parts_are_positions = False
+
     def __init__(self, definition: SourceDef, *, started: Instant) -> None:
         rate = definition.options["rows_per_second"]
         if not rate.isdigit() or int(rate) < 1:
@@ -49,6 +51,9 @@ class RateSource:
     def batch(self, after: int, upto: int) -> Batch:
         names = tuple(f"rate-{n}" for n in range(self._splits))
         return Batch(after=after, upto=upto, parts=1, splits=names, bytes=(upto - after) * 40)
+
+    def describe(self, batch: Batch) -> str:
+        return f"tuples {batch.after} to {batch.upto}"
 
     def waiting(self, after: int) -> tuple[str, ...]:
         more = self._reached > after

@@ -54,6 +54,13 @@ class Batch:
 class Source(Protocol):
     """A place where tuples come from."""
 
+    #: Whether each number of the source is one part: a file, a pushed batch.
+    parts_are_positions: bool
+
+    def describe(self, batch: Batch) -> str:
+        """What a person would call the batch, such as the path of its file."""
+        ...
+
     def discover(self, now: Instant) -> None:
         """Look for what is new; what is found is durable when this returns."""
         ...

@@ -80,6 +80,10 @@ class Ingest:
         self.dead = dead
         self.rule = rule
         self.clocks = SplitClocks.restored(writer.transactions, rule)
+        #: After a failure one part at a time, so that a part that cannot be read stands alone.
+        self.cautious = False
+        #: Why the next part is given up; empty while it is to be read.
+        self.unreadable = ""
 
     @property
     def position(self) -> int:
@@ -108,6 +112,8 @@ def plan(ingest: Ingest, now: Instant) -> Planned | None:
         found = ingest.source.next_batch(ingest.position)
         if found is None:
             return None
+        if ingest.cautious and ingest.source.parts_are_positions:
+            found = ingest.source.batch(ingest.position, ingest.position + 1)
         batch, done = found, False
         clock = max(now, ingest.clocks.clock or now)
     before = ingest.clocks.watermark
@@ -130,9 +136,13 @@ def run(
         planned = plan(ingest, now)
         if planned is None:
             return let_time_pass(instance, ingest, now)
-        frame = frame_of(session, ingest, planned)
-        clock.enter("job")
-        taken = _taken(frame, ingest, planned)
+        if ingest.unreadable:
+            session.range(1).collect()
+            taken = take.given_up(planned.batch, ingest.source, ingest.unreadable)
+        else:
+            frame = frame_of(session, ingest, planned)
+            clock.enter("job")
+            taken = _taken(frame, ingest, planned)
         clock.enter("commit")
         outcome = commit(instance, ingest, planned, taken)
         clock.leave()
@@ -211,6 +221,7 @@ def commit(instance: str, ingest: Ingest, planned: Planned, taken: Taken) -> Ste
         info=wall_stamp(),
     )
     ingest.clocks = clocks
+    ingest.cautious, ingest.unreadable = False, ""
     source.release(batch.upto, planned.clock)
     return StepOutcome(
         instance=instance,

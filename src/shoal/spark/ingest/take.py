@@ -21,7 +21,7 @@ from shoal.log.segment import Segment, adopt_segment, write_segment
 from shoal.log.writer import Writer
 from shoal.query.catalog import StreamDef, quote
 from shoal.spark.ingest.judge import CORRUPT, DEAD, KIND, LATE, OK, REASON, SPLIT, event_time
-from shoal.spark.ingest.source import Batch
+from shoal.spark.ingest.source import Batch, Source
 
 __all__ = [
     "NO_DEAD",
@@ -30,6 +30,7 @@ __all__ = [
     "aggregates",
     "counts_of",
     "dead_letters",
+    "given_up",
     "indexed",
     "parsed",
     "through_arrow",
@@ -133,6 +134,20 @@ def indexed(frame: DataFrame, stream: StreamDef, batch: Batch) -> Taken:
     row = frame.agg(*aggregates(stream, batch)).collect()[0].asDict()
     counts = counts_of(row, batch)
     dead = dead_letters(frame, stream, batch) if counts.dead else NO_DEAD
+    return Taken(counts=counts, segments=(), dead=dead)
+
+
+def given_up(batch: Batch, source: Source, reason: str) -> Taken:
+    """A part that cannot be read at all, as one dead letter that names it."""
+    counts = Counts(highest={}, highest_ok=None, ok=0, late=0, dead=1)
+    dead = pa.table(
+        {
+            "reason": [f"unreadable: {reason}"],
+            "content": [source.describe(batch)],
+            "split": [batch.splits[0]],
+            "_id": pa.array([None], pa.int64()),
+        }
+    )
     return Taken(counts=counts, segments=(), dead=dead)
 
 

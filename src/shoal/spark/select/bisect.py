@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shoal.dataplane.rows import RosterRow
+from shoal.spark.outcome import first_words
 
 __all__ = ["GUILTY_MOST", "Guilty", "bisect"]
 
@@ -43,7 +44,7 @@ def bisect(
             if error is None:
                 continue
             if len(some) == 1:
-                found.append((some[0], _first_line(error)))
+                found.append((some[0], first_words(error)))
                 continue
             middle = len(some) // 2
             suspects += [some[middle:], some[:middle]]
@@ -53,8 +54,3 @@ def bisect(
         reasons=tuple(reason for _, reason in found),
         trials=trials,
     )
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else repr(error)

@@ -11,6 +11,7 @@ Promises   L1 L2  the segments of a step become visible in one commit, under its
            O1     inside a commit results are ordered by (event time, `_id`, query).
 """
 
+import operator
 import shutil
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +49,8 @@ __all__ = [
     "survives",
 ]
 
+#: Groups whose roster is kept as a frame; a group changes when a component starts or fails.
+ROSTERS_KEPT = 64
 #: Expected result rows up to which Arrow is quicker than Spark's writer (LOG.md section 7).
 ARROW_ROWS_MAX = 200_000
 
@@ -70,26 +73,29 @@ class SelectWork:
 
 
 class Rosters:
-    """Rosters as frames, kept until one of their members' rows change."""
+    """Rosters as frames, kept until one of their members' rows change.
+
+    A component hands over the same tuple of rows until one of them changes.
+    """
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
-        self._built: dict[tuple[str, ...], tuple[tuple[object, ...], Roster]] = {}
+        self._built: dict[tuple[str, ...], tuple[tuple[tuple[RosterRow, ...], ...], Roster]] = {}
 
     def of(self, works: Sequence[SelectWork]) -> Roster:
         names = tuple(work.instance for work in works)
-        version = tuple((work.roster_version, len(work.rows), work.rows[:1]) for work in works)
+        rows = tuple(work.rows for work in works)
         known = self._built.get(names)
-        if known is not None and known[0] == version:
+        if known is not None and all(map(operator.is_, known[0], rows)):
             return known[1]
         members = [
             Member(instance=work.instance, signature=work.signature, rows=work.rows)
             for work in works
         ]
         roster = build_roster(self._session, members)
-        if len(self._built) >= 64:
+        if len(self._built) >= ROSTERS_KEPT:
             self._built.pop(next(iter(self._built)))
-        self._built[names] = (version, roster)
+        self._built[names] = (rows, roster)
         return roster
 
 
