@@ -75,7 +75,8 @@ class StepFailed:
 def first_words(error: BaseException) -> str:
     """The line of an error that says what is wrong; Spark's are long, and begin with Py4J's."""
     lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
-    telling = [line for line in lines if _CONDITION.search(line)] or lines[:1]
+    found = [(line, _CONDITION.search(line)) for line in lines]
+    telling = [line[match.start() :] for line, match in found if match] or lines[:1]
     return telling[0][:500] if telling else repr(error)
 
 
