@@ -43,6 +43,9 @@ def _plain(
 _INTEGRAL_OR_DECIMAL = ("integral", "decimal")
 _ALL = ("integral", "decimal", "fractional", "other")
 
+#: Of a DOUBLE, `floor` is a BIGINT, and throws for what is none: NaN and beyond 2 to the 63.
+_WHOLE = "if({0} BETWEEN -9.223372036854775808E18D AND 9.223372036854775808E18D, whole({0}), NULL)"
+
 #: Operators that can throw. `/` and `%` throw for a zero of any type.
 OPERATORS: Mapping[str, Mapping[str, str]] = {
     "+": dict.fromkeys(_INTEGRAL_OR_DECIMAL, "try_add({0}, {1})"),
@@ -94,20 +97,13 @@ FUNCTIONS: Mapping[str, Function] = {
     **_plain("sqrt cbrt exp expm1 ln log2 log10 log1p signum degrees radians", 1),
     **_plain("sin cos tan asin acos atan sinh cosh tanh", 1),
     **_plain("pow atan2", 2),
+    "floor": Function(least=1, most=1, safe={"fractional": _WHOLE.replace("whole", "floor")}),
+    "ceil": Function(least=1, most=1, safe={"fractional": _WHOLE.replace("whole", "ceil")}),
     "abs": Function(
         least=1,
         most=1,
         safe={"integral": "if({0} < 0, try_subtract(CAST(0 AS {type}), {0}), {0})"},
     ),
-    # Of a DOUBLE the result is a BIGINT, which cannot hold all of them, nor NaN.
-    **{
-        name: Function(
-            least=1,
-            most=1,
-            safe={"fractional": f"if(abs({{0}}) < 9.223372036854775E18D, {name}({{0}}), NULL)"},
-        )
-        for name in ("floor", "ceil")
-    },
     "pmod": Function(least=2, most=2, safe=dict.fromkeys(_ALL, "pmod({0}, nullif({1}, 0))")),
     # The scale is part of the result's type for DECIMAL, so Spark wants it constant.
     "round": Function(least=1, most=2, fixed=(1,)),

@@ -12,7 +12,7 @@ Not here   which functions throw (`functions.py`).
 
 import re
 
-from shoal.kernel.errors import UserError
+from shoal.kernel.errors import LocalError, UserError
 from shoal.query.functions import FUNCTIONS, OPERATORS, RIGHT_FIRST, kind_of
 from shoal.query.terms.tree import (
     COMPARISONS,
@@ -60,7 +60,7 @@ class Safe:
                     return _bounded(call_text(term, parts))
                 return _bounded(_fill(form, parts, term.type))
             case Literal():
-                raise UserError("a constant was left in a signature")
+                raise LocalError("a constant was left in a signature")
 
     def raised(self, term: Term) -> str:
         """Whether computing it would have thrown; "" if it never does."""
