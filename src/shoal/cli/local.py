@@ -49,8 +49,8 @@ __all__ = ["Mesh", "Query", "connect"]
 
 #: Seconds that a command may take before the caller is told; a step of a busy peer is shorter.
 COMMAND_TIMEOUT = 120.0
-#: Seconds between two looks while waiting for components to catch up.
-DRAIN_LOOK = 0.01
+#: Longest wait between two looks while components catch up; a step that ends is noticed at once.
+DRAIN_LOOK = 0.1
 
 
 def connect(
@@ -232,6 +232,7 @@ class Mesh:
         for stream in self._streams.values():
             self._engine.announce(stream_instance(stream))
         deadline = time.monotonic() + timeout
+        seen = 0
         while behind := [v for v in self.status().components if _behind(v, asked)]:
             if time.monotonic() > deadline:
                 worst = behind[0]
@@ -240,7 +241,7 @@ class Mesh:
                     detail=worst.reason or f"{worst.lag} commits of its input are left",
                     hint="give drain() more time, or look at mesh.status()",
                 )
-            time.sleep(DRAIN_LOOK)
+            seen = self._engine.wait(seen, timeout=DRAIN_LOOK)
 
     def status(self) -> EngineView:
         """What runs here, and how far it is."""

@@ -79,6 +79,8 @@ class SparkEngine:
             session, root, owner=owner, commits=self._commits, report=self._reports.append
         )
         self._broken: BaseException | None = None
+        self._turns = 0
+        self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="shoal-engine", daemon=True)
         self._thread.start()
 
@@ -108,6 +110,12 @@ class SparkEngine:
         asked = _Look(Future())
         self._events.put(asked)
         return asked.answer.result()
+
+    def wait(self, seen: int, *, timeout: float) -> int:
+        """Return how many turns have ended, once it is more than `seen` or the time is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._turns > seen, timeout)
+            return self._turns
 
     def close(self) -> None:
         """End after the steps that are running."""
@@ -159,6 +167,9 @@ class SparkEngine:
             case Future():
                 self._free += 1
                 self._desk.finished(event.result(), now)
+                with self._changed:
+                    self._turns += 1
+                    self._changed.notify_all()
             case _:
                 raise LocalError(f"event {event!r} is not known to the engine")
         return False

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shoal.kernel.time import SECOND, Instant
-from shoal.query.cost import CostFit, Cycle, Demand, StepSample, cycle_of
+from shoal.query.cost import PRIOR, CostFit, Cycle, Demand, StepCost, StepSample, cycle_of
 from shoal.spark.outcome import StepOutcome
 
 __all__ = ["CAPACITY", "Progress"]
@@ -25,10 +25,19 @@ class _Measured:
     """One component: its fitted cost, and its rates in tuples a second."""
 
     fit: CostFit = field(default_factory=CostFit)
+    #: What was fitted when this many steps had been seen: fitting takes a millisecond.
+    cost: StepCost = PRIOR
+    cost_of: int = 0
     in_rate: float = 0.0
     out_rate: float = 0.0
     roster: int = 0
     last: Instant = 0
+
+    def fitted(self) -> StepCost:
+        """The cost after the last step."""
+        if self.cost_of != self.fit.samples:
+            self.cost, self.cost_of = self.fit.cost(), self.fit.samples
+        return self.cost
 
 
 class Progress:
@@ -66,7 +75,7 @@ class Progress:
         measured = self._measured.get(instance)
         if measured is None:
             return {}
-        cost = measured.fit.cost()
+        cost = measured.fitted()
         return {
             "step": cost.step,
             "tuple_in": cost.tuple_in,
@@ -80,7 +89,7 @@ class Progress:
         """How long until every component has had its step again, at the present rates."""
         demands = [
             Demand.of(
-                measured.fit.cost(),
+                measured.fitted(),
                 in_per_second=measured.in_rate,
                 out_per_second=measured.out_rate,
                 history=0,

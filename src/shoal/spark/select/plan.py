@@ -12,6 +12,7 @@ Promises   Q1  a result is a tuple that satisfies its row's predicate inside its
 Not here   which tuples a step covers (spark/scheduler.py); writing results (spark/step.py).
 """
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 
@@ -19,8 +20,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from shoal.query.catalog import quote
+from shoal.query.selection import Signature
 from shoal.spark.select.index import ProbeClass
-from shoal.spark.select.roster import KEEP_LEVELS, KEEP_ONE, Roster, slot
+from shoal.spark.select.roster import KEEP_LEVELS, KEEP_ONE, Roster, RosterPart, slot
 
 __all__ = ["ERROR", "MATCH", "results"]
 
@@ -48,20 +50,27 @@ def results(
     While some row sheds, `watch` is given the tuples with their hash before any is dropped.
     """
     kept = tuples
-    shedding = roster.keep_frame is not None
     if roster.keep_frame is not None:
         hashed = f"CAST(pmod(xxhash64(_id), {KEEP_ONE}) AS INT) AS _h"
         leveled = tuples.select("*", F.expr(hashed), roster.keep_frame.scalar().alias("_l"))
         kept = watch(leveled).where(f"_h < _l[{KEEP_LEVELS}]").drop("_l")
-    probed = _probe(kept.alias("s"), roster)
-    on = ["s._k = p._k", *_intervals(timestamp)]
-    if shedding:
-        on.append("s._h < p._keep")
     fallible = any(member.signature.errors for member in roster.members)
-    condition = _by_member(roster, _condition)
-    errors = _by_member(roster, _errors) if fallible else ""
+    met = [_met(kept, roster, part, timestamp, fallible=fallible) for part in roster.parts]
+    return functools.reduce(DataFrame.unionAll, met)
+
+
+def _met(
+    tuples: DataFrame, roster: Roster, part: RosterPart, timestamp: str, *, fallible: bool
+) -> DataFrame:
+    """What one part of the roster matches."""
+    probed = _probe(tuples.alias("s"), part)
+    on = ["s._k = p._k", *_intervals(timestamp)]
+    if roster.keep_frame is not None:
+        on.append("s._h < p._keep")
+    condition = _by_member(part, _condition)
+    errors = _by_member(part, _errors) if fallible else ""
     on.append(f"(({condition}) OR ({errors}))" if fallible else f"({condition})")
-    joined = probed.alias("s").join(F.broadcast(roster.frame).alias("p"), F.expr(" AND ".join(on)))
+    joined = probed.alias("s").join(F.broadcast(part.frame).alias("p"), F.expr(" AND ".join(on)))
     flags = [f"coalesce({condition}, FALSE) AS {MATCH}", f"coalesce({errors}, FALSE) AS {ERROR}"]
     return joined.selectExpr(
         "p._m",
@@ -83,20 +92,20 @@ def _intervals(timestamp: str) -> list[str]:
     ]
 
 
-def _probe(tuples: DataFrame, roster: Roster) -> DataFrame:
+def _probe(tuples: DataFrame, part: RosterPart) -> DataFrame:
     """The tuples with `_k`, one row per class that may hold a match."""
     searched = tuples
     names: list[str] = []
     scalars = [
         edges.scalar().alias(f"_e{number}")
-        for number, edges in enumerate(roster.edges)
+        for number, edges in enumerate(part.edges)
         if edges is not None
     ]
     if scalars:
         searched = tuples.select("s.*", *scalars).alias("s")
-    for number, found in enumerate(roster.classes):
+    for number, found in enumerate(part.classes):
         names += _search(number, found)
-    hashes = [_hash(number, found) for number, found in enumerate(roster.classes)]
+    hashes = [_hash(number, found) for number, found in enumerate(part.classes)]
     if not hashes:
         return tuples.selectExpr("s.*", "CAST(NULL AS BIGINT) AS _k")
     if len(hashes) == 1:
@@ -130,26 +139,23 @@ def _hash(number: int, found: ProbeClass) -> str:
     return f"xxhash64({', '.join([str(number), *keys, f'_b{number}_0' if searched else '0'])})"
 
 
-def _by_member(roster: Roster, text: Callable[[Roster, int], str]) -> str:
+def _by_member(part: RosterPart, text: Callable[[Signature], str]) -> str:
     """The text of the member that owns the row: a balanced tree of comparisons of `_m`."""
 
     def tree(low: int, high: int) -> str:
         if high - low == 1:
-            return text(roster, low)
+            return text(part.members[low].signature)
         middle = (low + high) // 2
-        return f"if(p._m < {middle}, {tree(low, middle)}, {tree(middle, high)})"
+        return f"if(p._m < {part.first + middle}, {tree(low, middle)}, {tree(middle, high)})"
 
-    return tree(0, len(roster.members)) if roster.members else "FALSE"
-
-
-def _condition(roster: Roster, member: int) -> str:
-    return _bound(
-        roster.members[member].signature.condition, roster.members[member].signature.holes
-    )
+    return tree(0, len(part.members)) if part.members else "FALSE"
 
 
-def _errors(roster: Roster, member: int) -> str:
-    signature = roster.members[member].signature
+def _condition(signature: Signature) -> str:
+    return _bound(signature.condition, signature.holes)
+
+
+def _errors(signature: Signature) -> str:
     return _bound(signature.errors, signature.holes) if signature.errors else "FALSE"
 
 

@@ -12,18 +12,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from shoal.dataplane.rows import RosterRow
 from shoal.log.types import arrow_type, arrow_values
 from shoal.spark.select.index import Member, ProbeClass, classify
 
-__all__ = ["KEEP_LEVELS", "KEEP_ONE", "Roster", "build", "keep_threshold", "slot"]
+__all__ = [
+    "KEEP_LEVELS",
+    "KEEP_ONE",
+    "PREDICATES_MAX",
+    "Roster",
+    "RosterPart",
+    "build",
+    "keep_threshold",
+    "slot",
+]
 
 #: `keep` as an integer share of this, compared with a hash of the tuple's identity.
 KEEP_ONE = 1 << 16
 #: Different values of `keep` below one that a group tells apart; others are rounded up.
 KEEP_LEVELS = 8
+#: Characters of predicates in one part. All of a part's are one method of generated code, which
+#: the JVM only compiles up to 8,000 bytes; beyond 64 KB it cannot even be loaded.
+PREDICATES_MAX = 1_200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RosterPart:
+    """Some members of a group, few enough that their predicates compile as one method."""
+
+    #: Number of the first member in the group.
+    first: int
+    members: tuple[Member, ...]
+    classes: tuple[ProbeClass, ...]
+    frame: DataFrame
+    #: For each class with bins a frame of one row: the array of their edges.
+    edges: tuple[DataFrame | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +57,7 @@ class Roster:
     """The rows of a step group, ready to be joined."""
 
     members: tuple[Member, ...]
-    classes: tuple[ProbeClass, ...]
-    frame: DataFrame
-    #: One row: an array of bin edges per class with bins, `_e<class>`.
-    edges: tuple[DataFrame | None, ...]
+    parts: tuple[RosterPart, ...]
     #: Ascending thresholds of the rows that keep less than everything; empty if none does.
     keep_levels: tuple[int, ...]
     #: One row, `_l`: the levels padded to `KEEP_LEVELS`, then the greatest threshold of all, above
@@ -54,21 +77,53 @@ def build(spark: SparkSession, members: Sequence[Member]) -> Roster:
     """The roster of a group of members; the order of members numbers them."""
     rows = [row for member in members for row in member.rows]
     levels = _keep_levels(rows)
+    parts = []
+    first = 0
+    for some in _chunks(members):
+        parts.append(_part(spark, first, some, levels))
+        first += len(some)
+    return Roster(
+        members=tuple(members),
+        parts=tuple(parts),
+        keep_levels=levels,
+        keep_frame=_keep_frame(spark, rows, levels),
+        columns=tuple(dict.fromkeys(c for row in rows for c in row.columns)),
+        size=len(rows),
+    )
+
+
+def _chunks(members: Sequence[Member]) -> list[list[Member]]:
+    """The members in order, cut where the text of their predicates would grow too long."""
+    chunks: list[list[Member]] = [[]]
+    size = 0
+    for member in members:
+        text = len(member.signature.condition) + len(member.signature.errors)
+        if chunks[-1] and size + text > PREDICATES_MAX:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(member)
+        size += text
+    return chunks
+
+
+def _part(
+    spark: SparkSession, first: int, members: Sequence[Member], levels: Sequence[int]
+) -> RosterPart:
     classes = classify(members)
     tables = [
         _hashed(spark, number, found, members, levels)
         for number, found in enumerate(classes)
         if found.entries
     ]
-    return Roster(
+    united = _united(tables, members)
+    numbers = pc.add(united.column("_m"), pa.scalar(first, pa.int32()))
+    united = united.set_column(united.schema.get_field_index("_m"), "_m", numbers)
+    return RosterPart(
+        first=first,
         members=tuple(members),
         classes=classes,
-        frame=spark.createDataFrame(_united(tables, members)),
+        frame=spark.createDataFrame(united),
         edges=tuple(_edges(spark, number, found) for number, found in enumerate(classes)),
-        keep_levels=levels,
-        keep_frame=_keep_frame(spark, rows, levels),
-        columns=tuple(dict.fromkeys(c for row in rows for c in row.columns)),
-        size=len(rows),
     )
 
 
