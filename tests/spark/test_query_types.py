@@ -332,7 +332,7 @@ def test_predicates_that_cannot_throw(
 def test_random_predicates(spark: SparkSession, tuples: DataFrame, probes: Probes) -> None:
     rng = Random(99)
     cases = []
-    for _ in range(120):
+    for _ in range(60):
         text = spell(rng, predicate(rng))
         cases.append(Case(text=text, selection=probes.select(text)))
     _agree(spark, cases)
