@@ -17,6 +17,7 @@ cannot throw, and neither can what is made of them.
 import re
 from dataclasses import replace
 
+from shoal.query.rules.membership import tested
 from shoal.query.terms.tree import COMPARISONS, Call, ColumnRef, Literal, Term, show, walk
 
 __all__ = ["rewrite"]
@@ -31,14 +32,14 @@ def rewrite(term: Term) -> Term:
         return term
     if not all(map(_cannot_throw, term.args)):
         return term
-    return replace(term, args=tuple(sorted(term.args, key=_order)))
+    return replace(term, args=tuple(sorted(term.args, key=lambda part: _order(part, term.op))))
 
 
-def _order(term: Term) -> tuple[str, str, str, str]:
+def _order(term: Term, connective: str) -> tuple[str, str, str, str]:
     """Tests of one subject together, then by shape; constants count last."""
     text = show(term)
-    is_test = isinstance(term, Call) and term.op in ("=", "in")
-    subject = show(term.args[0]) if isinstance(term, Call) and is_test else ""
+    test = tested(term, connective)
+    subject = show(test.args[0]) if test is not None else ""
     constants = [node.value for node in walk(term) if isinstance(node, Literal)]
     return subject, _TYPE.sub("?", text), text, repr(constants)
 
