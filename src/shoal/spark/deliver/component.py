@@ -323,29 +323,32 @@ class DeliverComponent:
 
     def _settle(self, now: Instant) -> None:
         """Take back whoever was slow and is through, or whose back-off is over."""
+        through: dict[tuple[str, int], dict[int, int]] = {}
         for number, standing in self._standing.items():
             if standing.busy is not None and standing.busy.done():
-                self._through(number, standing, standing.busy, now)
+                error = standing.busy.exception()
+                if error is None:
+                    through.setdefault(standing.reach, {})[number] = standing.busy.result()
+                else:
+                    self._failed(number, standing, error, now)
+                standing.busy = None
             elif 0 < standing.retry_at <= now:
                 standing.retry_at = 0
                 self._stale = True
+        for (table, upto), places in through.items():
+            self._through(table, upto, places, now)
 
-    def _through(
-        self, number: int, standing: _Standing, write: "Future[int]", now: Instant
-    ) -> None:
-        standing.busy = None
-        table, upto = standing.reach
-        error = write.exception()
+    def _through(self, table: str, upto: int, places: dict[int, int], now: Instant) -> None:
         try:
-            if error is None:
-                self.book.done(table, upto, [number], {number: write.result()})
-        except Exception as failure:  # noqa: BLE001 - the write is repeated, which does no harm
-            error = failure
-        if error is not None:
-            self._failed(number, standing, error, now)
+            self.book.done(table, upto, list(places), places)
+        except ShoalError as error:
+            # The writes are repeated in their places, which does no harm.
+            for number in places:
+                self._failed(number, self._standing[number], error, now)
             return
-        standing.failures, standing.reason = 0, ""
-        self._moved(table, upto, [number])
+        for number in places:
+            self._standing[number].failures, self._standing[number].reason = 0, ""
+        self._moved(table, upto, list(places))
 
     def _failed(self, number: int, standing: _Standing, error: BaseException, now: Instant) -> None:
         account = self.book.accounts[number]

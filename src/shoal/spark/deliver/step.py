@@ -2,15 +2,16 @@
 
     read and split ─▶ places ─▶ plan (durable) ─▶ writes, side by side ─▶ done (durable)
 
-A step without rows for anybody writes nothing. A sink that takes longer than `SLOW_S` is left to
-itself: the others go on, and it catches up when it is through.
+A step without rows for anybody writes nothing. Sinks that are left when no write has ended for
+`SLOW_S` are left to themselves: the others go on, and they catch up when they are through.
 
 Promises   L2  a plan that was begun is repeated as it was, never widened.
            Q3  a sink that fails or stalls changes nothing for the others.
 """
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, Future, wait
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
@@ -26,8 +27,10 @@ from shoal.spark.outcome import Laps
 
 __all__ = ["DeliverMember", "DeliverWork", "Delivered", "Reach", "run"]
 
-#: Seconds after which a step no longer waits for a sink.
+#: Seconds without any write that ends, after which a step no longer waits for the rest.
 SLOW_S = 2.0
+#: Seconds that a step waits for its writes at most.
+STEP_S_MAX = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +128,8 @@ def _write(work: DeliverWork, found: Mapping[str, WantedRows]) -> Delivered:
         for member in members
         if member.number in places
     }
-    wait(writes.values(), timeout=SLOW_S)
-    slow = {number: write for number, write in writes.items() if not write.done()}
+    stalled = _wait(writes.values())
+    slow = {number: write for number, write in writes.items() if write in stalled}
     through = {number: write for number, write in writes.items() if number not in slow}
     errors = {number: write.exception() for number, write in through.items()}
     failed |= {number: e for number, e in errors.items() if isinstance(e, Exception)}
@@ -136,6 +139,18 @@ def _write(work: DeliverWork, found: Mapping[str, WantedRows]) -> Delivered:
         work.book.done(work.table, work.upto, [member.number for member in done], ends)
     rows = sum(found[m.query].count for m in members if m.number in ends)
     return Delivered(instance=work.instance, rows=rows, failed=failed, slow=slow)
+
+
+def _wait(writes: Iterable["Future[int]"]) -> dict["Future[int]", None]:
+    """Wait as long as some write ends now and then; those that are left are slow."""
+    left = dict.fromkeys(writes)
+    deadline = time.monotonic() + STEP_S_MAX
+    while left and time.monotonic() < deadline:
+        done, _ = wait(left, timeout=SLOW_S, return_when=FIRST_COMPLETED)
+        if not done:
+            break
+        left = {write: None for write in left if write not in done}
+    return left
 
 
 def _places(

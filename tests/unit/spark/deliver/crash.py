@@ -48,7 +48,8 @@ def arm(point: int) -> None:
         setattr(os, name, deadly(getattr(os, name)))
     from shoal.spark.deliver.sinks import opened
 
-    opened.SinkTable = functools.partial(opened.SinkTable, trace=hit)  # type: ignore[misc, assignment]
+    traced: Any = functools.partial(opened.SinkTable, trace=hit)
+    opened.SinkTable = traced  # type: ignore[misc]
 
 
 def live(folder: Path, point: int) -> None:
