@@ -19,7 +19,7 @@ from shoal.spark.ingest.judge import INGEST_TIME, KIND, OK, Verdict, judged
 from shoal.spark.ingest.source import Batch, Source
 from shoal.spark.ingest.take import aggregates, parsed
 
-__all__ = ["all_columns", "ok_of", "ok_only", "stored", "unstored"]
+__all__ = ["all_columns", "all_of", "ok_of", "ok_only", "stored", "unstored"]
 
 _SYSTEM = "`_step` BIGINT, `_id` BIGINT"
 
@@ -57,10 +57,15 @@ def unstored(session: SparkSession, source: Source, stream: StreamDef, read: Ran
     return functools.reduce(DataFrame.unionAll, parts)
 
 
-def ok_of(judged_frame: DataFrame, stream: StreamDef) -> DataFrame:
-    """The `ok` tuples of a judged frame, with the columns that a stored stream has."""
+def all_of(judged_frame: DataFrame, stream: StreamDef) -> DataFrame:
+    """The tuples of a judged frame that are known to be `ok`, as a stored stream has them."""
     names = [*(quote(column.name) for column in all_columns(stream)), "_step", "_id"]
-    return judged_frame.where(f"{KIND} = {OK}").select(names)
+    return judged_frame.select(names)
+
+
+def ok_of(judged_frame: DataFrame, stream: StreamDef) -> DataFrame:
+    """The `ok` tuples of a judged frame, as a stored stream has them."""
+    return all_of(judged_frame.where(f"{KIND} = {OK}"), stream)
 
 
 def ok_only(frame: DataFrame, stream: StreamDef, batch: Batch) -> DataFrame:

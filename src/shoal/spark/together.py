@@ -4,6 +4,9 @@
                            │
                            └─▶ index commit, then the results' commits
 
+Counting costs as much as the rest (Spark's observation takes rows out of compiled code), so it is
+left out where the footers of Parquet files answer (ingest/footers.py).
+
 A stream with STORE NONE leaves only an index: positions, watermarks, counts. Its selects would
 have to read the source again, so where they stand at its head they take part in its step. The
 index is committed first: if the peer dies in between, the selects find a committed range whose
@@ -16,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, Observation
 
 from shoal.kernel.errors import Fenced
 from shoal.kernel.time import Instant
@@ -26,6 +29,7 @@ from shoal.spark.ingest import step as ingest_step
 from shoal.spark.ingest import take
 from shoal.spark.ingest.judge import event_time
 from shoal.spark.ingest.step import Ingest, Planned
+from shoal.spark.ingest.take import Counts, Taken
 from shoal.spark.outcome import Laps, StepFailed, StepOutcome
 from shoal.spark.select import step as select_step
 from shoal.spark.select.component import FACTS
@@ -44,7 +48,8 @@ def run(
         if planned is None:
             moved = ingest_step.let_time_pass(instance, ingest, now)
             return [] if moved is None else [moved]
-        seen = Observation()
+        counts = ingest_step.foreseen(ingest, planned)
+        seen = None if counts is not None else Observation()
         frame = ingest_step.frame_of(bench.session, ingest, planned)
         computed = select_step.compute(
             bench.session,
@@ -56,7 +61,8 @@ def run(
             clock=clock,
         )
         clock.enter("commit")
-        indexed = _commit_index(bench.session, instance, ingest, planned, frame, seen)
+        taken = _taken(ingest, planned, frame, counts, seen)
+        indexed = ingest_step.commit(instance, ingest, planned, taken)
     except Fenced as error:
         return [StepFailed(instance=instance, phase=clock.phase, cause=error, fenced=True)]
     except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
@@ -70,26 +76,28 @@ def run(
     return [indexed, *done]
 
 
-def _ok(frame: DataFrame, seen: Observation, ingest: Ingest, planned: Planned) -> DataFrame:
-    """The `ok` tuples, counted on the way."""
+def _ok(frame: DataFrame, seen: Observation | None, ingest: Ingest, planned: Planned) -> DataFrame:
+    """The `ok` tuples, counted on the way where their counts are not foreseen."""
+    if seen is None:
+        return frames.all_of(frame, ingest.stream)
     watched = frame.observe(seen, *take.aggregates(ingest.stream, planned.batch))
     return frames.ok_of(watched, ingest.stream)
 
 
-def _commit_index(
-    session: SparkSession,
-    instance: str,
+def _taken(
     ingest: Ingest,
     planned: Planned,
     frame: DataFrame,
-    seen: Observation,
-) -> StepOutcome:
-    counts = take.counts_of(seen.get, planned.batch)
+    counts: Counts | None,
+    seen: Observation | None,
+) -> Taken:
+    if seen is not None:
+        counts = take.counts_of(seen.get, planned.batch)
+    assert counts is not None
     dead = take.NO_DEAD
     if counts.dead:
         dead = take.dead_letters(frame, ingest.stream, planned.batch)
-    taken = take.Taken(counts=counts, segments=(), dead=dead)
-    return ingest_step.commit(instance, ingest, planned, taken)
+    return Taken(counts=counts, segments=(), dead=dead)
 
 
 def _placed(work: SelectWork, instance: str, indexed: StepOutcome) -> SelectWork:

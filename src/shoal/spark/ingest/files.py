@@ -10,15 +10,19 @@ One file is one task, never split, so the place of a tuple in its file is its or
 
 import os
 import re
+import string
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
 
 from shoal.kernel.errors import UserError
 from shoal.kernel.time import Instant
 from shoal.log.journal import FoundFile, Journal, JournalEntry
-from shoal.query.catalog import Column, SourceDef, format_schema
+from shoal.query.catalog import Column, SourceDef, StreamDef, format_schema
+from shoal.spark.ingest.footers import Footer, read_footer
 from shoal.spark.ingest.source import ROW_IN_TASK, Batch, Raw
 
 __all__ = ["BYTES_PER_STEP", "FILES_PER_STEP", "FileSource"]
@@ -36,6 +40,9 @@ WAITING_LOOK = 10_000
 #: A folder whose time stamp is older than this and unchanged has nothing new in it. File systems
 #: stamp with a granularity of some milliseconds; network ones with up to a second.
 SETTLED_NS = 2_000_000_000
+_PATTERN = re.compile(r"[{}\[\]*?\\]")
+#: What java.net.URI leaves as it is in a path.
+_URI_PLAIN = string.ascii_letters + string.digits + "_-!.~'()*,;:$&+=/@"
 
 
 class FileSource:
@@ -87,6 +94,18 @@ class FileSource:
         entries = self._journal.entries(batch.after, batch.upto)
         return ", ".join(entry.path for entry in entries)
 
+    def footers(self, batch: Batch, stream: StreamDef) -> list[tuple[str, Footer]] | None:
+        if self._format != "parquet" or not stream.timestamp:
+            return None
+        columns = [column.name for column in stream.columns]
+        found = []
+        for entry in self._journal.entries(batch.after, batch.upto):
+            footer = read_footer(entry.path, stream.timestamp, columns)
+            if footer is None:
+                return None
+            found.append((entry.split, footer))
+        return found
+
     def waiting(self, after: int) -> tuple[str, ...]:
         entries = self._journal.entries(after, after + WAITING_LOOK)
         return tuple(dict.fromkeys(entry.split for entry in entries))
@@ -98,7 +117,8 @@ class FileSource:
 
     def read(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> Raw:
         entries = self._journal.entries(batch.after, batch.upto)
-        paths = [entry.path for entry in entries]
+        # Spark takes paths for patterns; a backslash makes a character mean itself.
+        paths = [_PATTERN.sub(r"\\\g<0>", entry.path) for entry in entries]
         return Raw(
             frame=self._frame(session, paths, columns),
             corrupt="CAST(NULL AS STRING)" if self._format == "parquet" else CORRUPT,
@@ -188,7 +208,20 @@ def _split_of_path(entries: Sequence[JournalEntry], splits: Sequence[str]) -> st
     numbers = {name: number for number, name in enumerate(splits)}
     branches = []
     for name in splits:
-        files = [Path(e.path).as_uri() for e in entries if e.split == name]
-        quoted = ", ".join("'" + f.replace("\\", "\\\\").replace("'", "\\'") + "'" for f in files)
+        files = [_java_uri(e.path) for e in entries if e.split == name]
+        # A file system may or may not name the empty authority: file:/x and file:///x are one.
+        forms = [scheme + f for f in files for scheme in ("file:", "file://")]
+        quoted = ", ".join("'" + f.replace("\\", "\\\\").replace("'", "\\'") + "'" for f in forms)
         branches.append(f"WHEN _metadata.file_path IN ({quoted}) THEN {numbers[name]}")
-    return "CASE " + " ".join(branches) + " END"
+    # Without its split a tuple would move no watermark, and nobody would notice.
+    return "CASE " + " ".join(branches) + " ELSE raise_error('file without a split') END"
+
+
+def _java_uri(path: str) -> str:
+    """A path as java.net.URI writes it: text beyond ASCII stays, but for spaces and controls."""
+    return "".join(
+        c
+        if c in _URI_PLAIN or (c > "\x7f" and unicodedata.category(c)[0] not in "ZC")
+        else quote(c)
+        for c in path
+    )

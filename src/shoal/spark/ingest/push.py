@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from shoal.kernel.time import DAY, Instant
 from shoal.log.spool import Spool
 from shoal.log.types import arrow_type
-from shoal.query.catalog import Column
+from shoal.query.catalog import Column, StreamDef
 from shoal.spark.ingest.source import Batch, Raw
 
 __all__ = ["BATCHES_PER_STEP", "PushSource"]
@@ -57,6 +57,9 @@ class PushSource:
     def describe(self, batch: Batch) -> str:
         entries = self._spool.entries(batch.after, batch.upto)
         return ", ".join(f"{entry.client} {entry.sequence}" for entry in entries)
+
+    def footers(self, batch: Batch, stream: StreamDef) -> None:
+        """Nothing is known of a batch before it is read."""
 
     def waiting(self, after: int) -> tuple[str, ...]:
         entries = self._spool.entries(after, after + BATCHES_PER_STEP)

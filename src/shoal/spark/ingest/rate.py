@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from shoal.kernel.errors import UserError
 from shoal.kernel.time import SECOND, Instant
-from shoal.query.catalog import Column, SourceDef, quote
+from shoal.query.catalog import Column, SourceDef, StreamDef, quote
 from shoal.spark.ingest.source import ROW_IN_TASK, Batch, Raw
 
 __all__ = ["ROWS_PER_STEP", "RateSource"]
@@ -54,6 +54,9 @@ class RateSource:
 
     def describe(self, batch: Batch) -> str:
         return f"tuples {batch.after} to {batch.upto}"
+
+    def footers(self, batch: Batch, stream: StreamDef) -> None:
+        """Nothing is known of a batch before it is read."""
 
     def waiting(self, after: int) -> tuple[str, ...]:
         more = self._reached > after

@@ -12,7 +12,8 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from shoal.kernel.time import Instant
-from shoal.query.catalog import Column
+from shoal.query.catalog import Column, StreamDef
+from shoal.spark.ingest.footers import Footer
 
 __all__ = ["ROW_IN_TASK", "Batch", "Raw", "Source"]
 
@@ -71,6 +72,10 @@ class Source(Protocol):
 
     def batch(self, after: int, upto: int) -> Batch:
         """Exactly this range again."""
+        ...
+
+    def footers(self, batch: Batch, stream: StreamDef) -> Sequence[tuple[str, Footer]] | None:
+        """Per part its split and what is known of it unread; None if anything is in doubt."""
         ...
 
     def waiting(self, after: int) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ __all__ = [
     "Ingest",
     "Planned",
     "commit",
+    "foreseen",
     "frame_of",
     "let_time_pass",
     "plan",
@@ -179,8 +180,23 @@ def frame_of(session: SparkSession, ingest: Ingest, planned: Planned) -> DataFra
     return judge.judged(raw, ingest.stream, planned.batch, planned.verdict)
 
 
+def foreseen(ingest: Ingest, planned: Planned) -> take.Counts | None:
+    """The counts of a step whose tuples are all `ok` for certain, without reading them."""
+    verdict = planned.verdict
+    return take.foreseen(
+        ingest.stream,
+        planned.batch,
+        ingest.source,
+        earliest=verdict.watermark,
+        latest=verdict.ahead_limit,
+    )
+
+
 def _taken(frame: DataFrame, ingest: Ingest, planned: Planned) -> Taken:
     if not ingest.stream.store:
+        counts = foreseen(ingest, planned)
+        if counts is not None:
+            return Taken(counts=counts, segments=(), dead=take.NO_DEAD)
         return take.indexed(frame, ingest.stream, planned.batch)
     if planned.batch.bytes <= ARROW_BYTES_MAX:
         return take.through_arrow(frame, ingest.stream, planned.batch, ingest.writer)

@@ -30,6 +30,7 @@ __all__ = [
     "aggregates",
     "counts_of",
     "dead_letters",
+    "foreseen",
     "given_up",
     "indexed",
     "parsed",
@@ -135,6 +136,22 @@ def indexed(frame: DataFrame, stream: StreamDef, batch: Batch) -> Taken:
     counts = counts_of(row, batch)
     dead = dead_letters(frame, stream, batch) if counts.dead else NO_DEAD
     return Taken(counts=counts, segments=(), dead=dead)
+
+
+def foreseen(
+    stream: StreamDef, batch: Batch, source: Source, *, earliest: Instant, latest: Instant
+) -> Counts | None:
+    """The counts, where footers alone show that every tuple is between these event times."""
+    footers = source.footers(batch, stream)
+    if not footers:
+        return None
+    if any(footer.earliest < earliest or footer.latest > latest for _, footer in footers):
+        return None
+    highest: dict[str, Instant] = {}
+    for split, footer in footers:
+        highest[split] = max(footer.latest, highest.get(split, footer.latest))
+    rows = sum(footer.rows for _, footer in footers)
+    return Counts(highest=highest, highest_ok=max(highest.values()), ok=rows, late=0, dead=0)
 
 
 def given_up(batch: Batch, source: Source, reason: str) -> Taken:
