@@ -84,8 +84,14 @@ def _reads_tuple_only(term: Term) -> bool:
     return reads and not any(isinstance(node, Hole) for node in nodes)
 
 
+def _may_fail(part: Term, safe: Safe) -> bool:
+    """Whether some tuple is an error of this conjunct: then every tuple has to meet the row, to
+    be counted, and an index that passes over NULL would hide it."""
+    return safe.may_throw(part) or bool(safe.raised(part))
+
+
 def _key(part: Term, safe: Safe) -> Key | None:
-    if not isinstance(part, Call) or part.op not in ("=", "in") or safe.may_throw(part):
+    if not isinstance(part, Call) or part.op not in ("=", "in") or _may_fail(part, safe):
         return None
     subject, hole = part.args
     if not isinstance(hole, Hole) or not _reads_tuple_only(subject):
@@ -105,7 +111,7 @@ def _range(parts: list[Term], safe: Safe) -> Range | None:
     """Of the expressions with bounds, one with both; then a column; then the first."""
     found: dict[str, _Bounds] = {}
     for part in parts:
-        if not isinstance(part, Call) or part.op not in _BOUNDS or safe.may_throw(part):
+        if not isinstance(part, Call) or part.op not in _BOUNDS or _may_fail(part, safe):
             continue
         subject, hole = part.args
         if not isinstance(hole, Hole) or not _reads_tuple_only(subject):
