@@ -72,9 +72,16 @@ class StepFailed:
         return first_words(self.cause)
 
 
+_TRACEBACK = "Traceback (most recent call last)"
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Warning)\b")
+
+
 def first_words(error: BaseException) -> str:
     """The line of an error that says what is wrong; Spark's are long, and begin with Py4J's."""
     lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
+    if _TRACEBACK in lines:
+        # A function in Python raised: its own last word, not the worker's.
+        lines = [line for line in lines if _RAISED.match(line)][-1:] or lines
     found = [(line, _CONDITION.search(line)) for line in lines]
     telling = [line[match.start() :] for line, match in found if match] or lines[:1]
     return telling[0][:500] if telling else repr(error)
