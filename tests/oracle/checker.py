@@ -1,0 +1,184 @@
+"""The judge of queries: DuckDB's answer over the ok tuples, and the order that is promised.
+
+Promises judged   Q1 Q2  a query's rows are those of its SQL over the ok tuples of its interval,
+                         each once: as a bag of (source step, columns, version)
+                  Q3     the same, for those that were left alone while others changed
+                  O1     rows come in the order (step, event time, `_id`), and the step of a row
+                         is the one that consumed its tuple's commit
+                  S3     what was shed is counted: all tuples less those looked at
+
+The intervals are read from the roster log; nothing else of Shoal decides here. `_id` >> 35 is the
+source step of a tuple.
+"""
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from shoal.cli.local import Mesh
+from shoal.dataplane.rows import FOREVER, RosterRow
+from shoal.log.rosterlog import RosterLog
+from tests.oracle.model import Judged, entries, micros
+from tests.oracle.world import COLUMNS, arrow_of
+
+__all__ = ["Oracle", "Text", "Wrong", "check_order", "check_query", "roster_rows", "text_of"]
+
+_ORDINAL_BITS = 35
+
+
+class Wrong(AssertionError):
+    """A promise is broken; the text begins with its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """One version of a query: what it selects, and its predicate for DuckDB."""
+
+    columns: tuple[str, ...]
+    where: str
+
+
+class Oracle:
+    """Knows the ok tuples of one stream; says what a query must have given."""
+
+    def __init__(self, judged: Sequence[Judged]) -> None:
+        self.ok = [j for j in judged if j.kind == "ok" and j.values is not None]
+        table = arrow_of([j.values for j in self.ok if j.values is not None])
+        table = table.append_column("_source", pa.array([j.step for j in self.ok], pa.int64()))
+        instants = [micros(j.values["ts"]) for j in self.ok if j.values is not None]
+        table = table.append_column("_at", pa.array(instants, pa.int64()))
+        self._duck = duckdb.connect()
+        self._duck.execute("SET TimeZone = 'UTC'")
+        self._duck.register("given", table)
+        self._duck.execute("CREATE TABLE ok AS SELECT * FROM given")
+
+    def close(self) -> None:
+        self._duck.close()
+
+    def expected(self, rows: Iterable[RosterRow], texts: Mapping[int, Text]) -> "Counter[Any]":
+        """The bag of rows that these versions of a query must have given (Q1)."""
+        bag: Counter[Any] = Counter()
+        for row in rows:
+            for values in self._matches(row, texts[row.version]):
+                bag[(row.version, *values)] += 1
+        return bag
+
+    @functools.cache  # noqa: B019 - an oracle lives as long as its test
+    def _answer(self, text: Text) -> list[tuple[int, int, tuple[Any, ...]]]:
+        shown = ", ".join(text.columns)
+        found = self._duck.sql(f"SELECT _at, _source, {shown} FROM ok WHERE {text.where}")
+        table = found.to_arrow_table()
+        cells = [map(_plain, column.to_pylist()) for column in table.columns]
+        return [(at, step, tuple(rest)) for at, step, *rest in zip(*cells, strict=True)]
+
+    def _matches(self, row: RosterRow, text: Text) -> Iterable[tuple[Any, ...]]:
+        for at, step, values in self._answer(text):
+            if row.start < at <= row.until and step <= row.cut:
+                yield (step, *values)
+
+    def check(self, got: pa.Table, rows: Iterable[RosterRow], texts: Mapping[int, Text]) -> None:
+        """Raise Wrong unless a query's result is right (Q1): nothing missing, nothing more."""
+        columns = {text.columns for text in texts.values()}
+        assert len(columns) == 1, "one query, one projection"
+        names = ["_version", "_id", *columns.pop()]
+        bag = Counter(
+            (version, identity >> _ORDINAL_BITS, *map(_plain, rest))
+            for version, identity, *rest in zip(
+                *(_column(got, name) for name in names), strict=True
+            )
+        )
+        expected = self.expected(rows, texts)
+        missing, more = expected - bag, bag - expected
+        if missing or more:
+            raise Wrong(
+                f"Q1: {sum(missing.values())} of {sum(expected.values())} rows missing, such as "
+                f"{_some(missing)}; {sum(more.values())} too many, such as {_some(more)}"
+            )
+
+
+def check_order(got: pa.Table, *, source: Path, select: Path, name: str = "") -> None:
+    """Raise Wrong unless rows are in the order of commits, then (event time, `_id`) (O1).
+
+    `source` and `select` are the tables; a row's step must be the one that consumed its commit,
+    unless it was filled in from history.
+    """
+    keys = list(zip(_column(got, "_step"), _column(got, "ts"), _column(got, "_id"), strict=True))
+    if keys != sorted(keys):
+        at = next(i for i in range(1, len(keys)) if keys[i - 1] > keys[i])
+        raise Wrong(f"O1: {name} row {at} comes too late: {keys[at - 1]} before {keys[at]}")
+    if len({identity for _, _, identity in keys}) != len(keys):
+        raise Wrong(f"Q1: {name} has a tuple twice")
+    consumed = _consumed(select, source.name)
+    for step, _, identity in keys:
+        if not identity >> _ORDINAL_BITS in consumed.get(step, range(0)):
+            raise Wrong(f"O1: {name} step {step} has tuple {identity}, of another range")
+
+
+def _consumed(select: Path, source: str) -> dict[int, range]:
+    """The source steps that each step of a select consumed, live or from history."""
+    found: dict[int, range] = {}
+    before: dict[str, int] = {}
+    for entry in entries(select):
+        for key, upto in entry.changed.items():
+            if key == f"in/{source}" or key.startswith("fill/"):
+                found[entry.step] = range(before.get(key, 0) + 1, upto + 1)
+                before[key] = upto
+    return found
+
+
+def roster_rows(root: Path, query: str) -> list[RosterRow]:
+    """All rows of a query, from all rosters of a root, in the order of versions."""
+    rows = [
+        row
+        for folder in sorted((root / "rosters").iterdir())
+        for row in RosterLog(folder).load().rows
+        if row.query == query
+    ]
+    return sorted(rows, key=lambda row: row.version)
+
+
+def text_of(where: str, columns: Sequence[str] = COLUMNS) -> Text:
+    """A version of a query."""
+    return Text(columns=tuple(columns), where=where)
+
+
+def check_query(
+    mesh: Mesh, root: Path, oracle: Oracle, name: str, texts: Mapping[int, Text]
+) -> pa.Table:
+    """One query against everything that is promised of it."""
+    got = mesh.query(name).to_arrow() if name in mesh.queries() else mesh.results(name, after=0)
+    rows = roster_rows(root, name)
+    if not rows:
+        raise Wrong(f"Q1: {name} has no row in any roster")
+    if all(row.cut == FOREVER for row in rows) and sorted(texts) != [r.version for r in rows]:
+        raise Wrong(f"Q1: {name} has versions {[r.version for r in rows]}")
+    try:
+        oracle.check(got, rows, texts)
+    except Wrong as wrong:
+        raise Wrong(f"{name} {texts}: {wrong}") from None
+    return got
+
+
+def _column(table: pa.Table, name: str) -> list[Any]:
+    return table.column(name).to_pylist()  # type: ignore[no-any-return]
+
+
+def _plain(value: Any) -> Any:
+    """A value that equals itself and is told apart by what SQL shows of it."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    if isinstance(value, Decimal):
+        return value.normalize()
+    return value.timestamp() if hasattr(value, "timestamp") else value
+
+
+def _some(bag: "Counter[Any]") -> str:
+    return repr(next(iter(bag), None))

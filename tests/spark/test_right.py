@@ -1,0 +1,195 @@
+"""Queries are right: DuckDB gives the same over the tuples that an independent model calls ok."""
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from shoal.dataplane.reports import Suspended
+from shoal.kernel.errors import UserError
+from shoal.log.root import Root
+from shoal.log.writer import Writer
+from tests.oracle.predicates import PREDICATES
+from tests.spark.setting import Setting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+#: One of each kind, for the many ways a stream can be read.
+FEW = {
+    "equal": "meter = 7",
+    "between": "zone = 3 AND kwh BETWEEN -2 AND 2.5",
+    "above": "kwh > 3.5",
+    "nulls": "flag IS NOT TRUE",
+    "many": "name IN ('alpha', '東京', 'Straße')",
+    "price": "price BETWEEN 0.01 AND 99.99",
+    "time": "seen >= TIMESTAMP '2024-03-05 12:34:56.789'",
+    "all": "TRUE",
+}
+
+
+def test_Q1_O1_every_predicate(tmp_path: Path, spark: "SparkSession") -> None:
+    """A hundred predicates over all types; late, dead and ok are told apart as the rule says."""
+    with Setting(tmp_path, spark, seed=3, files_per_step=3) as setting:
+        setting.select({f"q{n}": where for n, (where, _) in enumerate(PREDICATES)})
+        setting.round(files=6, rows=150)
+        setting.check()
+        _check_late_and_dead(setting)
+
+
+def _check_late_and_dead(setting: Setting) -> None:
+    """S3: late tuples and dead letters are kept and counted."""
+    judged = setting.judged()
+    kinds = Counter(j.kind for j in judged)
+    assert min(kinds["late"], kinds["dead"]) > 10, "the world has some of each"
+    (view,) = [v for v in setting.mesh.status().components if v.kind == "ingest"]
+    counted = {"in": len(judged), "late": kinds["late"], "dead": kinds["dead"]}
+    assert dict(view.counters) == counted
+    late = duckdb.sql(f"SELECT n FROM read_parquet('{setting.table}/_kind=late/*.parquet')")
+    expected = [j.values["n"] for j in judged if j.kind == "late" and j.values]
+    assert sorted(n for (n,) in late.fetchall()) == sorted(expected)
+    letters = f"{setting.table}.dead/*.parquet"
+    reasons = duckdb.sql(f"SELECT ingest_step, reason FROM read_parquet('{letters}')").fetchall()
+    assert Counter(reasons) == Counter((j.step, j.reason) for j in judged if j.kind == "dead")
+
+
+@pytest.mark.parametrize(
+    ("format", "files_per_step", "store"),
+    [
+        ("csv", 1, True),
+        ("parquet", 64, True),
+        ("json", 2, False),
+        ("csv", 64, False),
+        ("parquet", 3, False),
+    ],
+)
+def test_Q1_Q2_formats_and_steps(
+    tmp_path: Path, spark: "SparkSession", format: str, files_per_step: int, store: bool
+) -> None:
+    """Whatever the format, the step's size, and whether the stream is stored."""
+    options = {"format": format, "files_per_step": files_per_step, "store": store}
+    with Setting(tmp_path, spark, seed=5, **options) as setting:  # type: ignore[arg-type]
+        setting.select(FEW)
+        setting.round(files=6, rows=60)
+        setting.ahead += 60_000_000
+        setting.round(files=4, rows=60, idle=False)
+        setting.round(files=3, rows=60)
+        setting.check()
+
+
+def test_Q2_five_hundred_others_and_a_restart(tmp_path: Path, spark: "SparkSession") -> None:
+    """Who else is in the roster makes no difference; nor does ending and going on."""
+    with Setting(tmp_path, spark, seed=9, files_per_step=4) as setting:
+        setting.select(FEW)
+        setting.select({f"other_{n}": f"meter = {n - 100}" for n in range(250)})
+        setting.select({f"above_{n}": f"kwh > {n / 25 - 4}" for n in range(250)})
+        setting.round(files=5, rows=80)
+        setting.reopen()
+        setting.round(files=4, rows=80)
+        checked = [f"other_{n}" for n in range(95, 145, 5)]
+        checked += [f"above_{n}" for n in range(0, 250, 17)]
+        setting.check([*FEW, *checked])
+
+
+def test_Q2_after_compaction(
+    tmp_path: Path, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Merged segments hold the same rows; a select behind reads them by step."""
+    monkeypatch.setattr("shoal.spark.desk.HOUSEKEEP_EVERY", 4)
+    with Setting(tmp_path, spark, seed=11, files_per_step=1) as setting:
+        setting.select(FEW)
+        setting.round(files=34, rows=10)
+        setting.merged()
+        setting.select({"back": "kwh > 3.5"}, start="2020-01-01")
+        setting.round(files=2, rows=30)
+        setting.check()
+
+
+def test_Q3_a_row_that_cannot_be_computed_harms_nobody(
+    tmp_path: Path, spark: "SparkSession"
+) -> None:
+    """Division by zero, a bad cast, an overflow: counted. A function that raises: suspended."""
+
+    def fail(value: int | None) -> bool:
+        if value == 3:
+            raise ValueError("three is not to be had")
+        return value == 2
+
+    spark.udf.register("wants_no_three", fail, "boolean")
+    with Setting(tmp_path, spark, seed=13, functions=["wants_no_three"]) as setting:
+        setting.select(FEW)
+        setting.select({f"kwh_{n}": f"kwh > {n / 25 - 4}" for n in range(500)})
+        setting.select(
+            {
+                "divide": "kwh / zone > 1",
+                "cast": "CAST(name AS INT) = 7",
+                "overflow": "big + 1 > 0",
+            }
+        )
+        setting.mesh.select("raising", "SELECT n, ts FROM w WHERE wants_no_three(zone)")
+        setting.round(files=4, rows=80)
+        setting.check([*FEW, "divide", "cast", "overflow", *[f"kwh_{n}" for n in range(0, 500, 9)]])
+        _check_counted(setting)
+        (gone,) = [r for r in setting.gather() if isinstance(r, Suspended)]
+        assert gone.query == "raising"
+        assert "three is not to be had" in gone.reason
+
+
+def _check_counted(setting: Setting) -> None:
+    """S3: the tuples for which Spark would have raised, per query."""
+    ok = [j.values for j in setting.judged() if j.kind == "ok" and j.values]
+    counters: Counter[str] = Counter()
+    for view in setting.mesh.status().components:
+        counters.update({k: n for k, n in view.counters.items() if k.startswith("error/")})
+    zero = sum(1 for t in ok if t["zone"] == 0 and t["kwh"] is not None)
+    names = sum(1 for t in ok if t["name"] is not None)
+    most = sum(1 for t in ok if t["big"] == (1 << 63) - 1)
+    assert counters["error/divide"] == zero
+    assert counters["error/cast"] == names
+    assert counters["error/overflow"] == most
+
+
+def test_S3_what_was_shed_is_counted(tmp_path: Path, spark: "SparkSession") -> None:
+    """A query that keeps a share gets that share of its rows, and the rest is counted."""
+    with Setting(tmp_path, spark, seed=17) as setting:
+        setting.select({"whole": "kwh > 0", "half": "kwh > 0", "third": "kwh > 0"})
+        setting.mesh.query("half").keep(0.5)
+        setting.mesh.query("third").keep(1 / 3)
+        setting.round(files=6, rows=200)
+        setting.check(["whole"])
+        rows = {name: setting.mesh.query(name).to_arrow() for name in setting.texts}
+        ids = {name: table.column("_id").to_pylist() for name, table in rows.items()}
+        assert set(ids["third"]) < set(ids["half"]) < set(ids["whole"]), "keeping less keeps nested"
+        ok = sum(1 for j in setting.judged() if j.kind == "ok")
+        counters = {k: n for v in setting.mesh.status().components for k, n in v.counters.items()}
+        for name, share in (("half", 0.5), ("third", 1 / 3)):
+            lost = counters[f"shed/{name}"]
+            assert abs(lost / ok - (1 - share)) < 0.05, f"S3: {name}: {lost} of {ok}"
+            found = len(ids[name]) / len(ids["whole"])
+            assert abs(found - share) < 0.08, f"S3: {name}: {found}"
+        assert "shed/whole" not in counters
+
+
+def test_Q1_back_fill_and_its_refusal(tmp_path: Path, spark: "SparkSession") -> None:
+    """A start in the past is served from history; where that is gone, it is refused."""
+    with Setting(tmp_path, spark, seed=19, files_per_step=2) as setting:
+        setting.select({"early": "kwh > 1"})
+        setting.round(files=6, rows=60)
+        setting.select({"whole": "kwh > 1"}, start="2020-01-01")
+        setting.select({"part": "kwh > 1"}, start="2024-03-01 00:00:20")
+        setting.select({"other": "zone > 3 AND NOT flag"}, start="2024-03-01 00:00:20")
+        setting.select({"late": "kwh > 1"})
+        setting.round(files=4, rows=60)
+        setting.check()
+        whole = setting.mesh.query("whole").to_arrow()
+        assert whole.num_rows == setting.mesh.query("early").to_arrow().num_rows
+        setting.mesh.close()
+        writer = Writer.take_over(Root.open(setting.root), setting.instance, owner="test")
+        assert writer.retain(below_step=4)
+        setting.mesh = setting._open()
+        with pytest.raises(UserError, match="no longer"):
+            setting.mesh.select("never", "SELECT * FROM w WHERE kwh > 1", start="2020-01-01")
