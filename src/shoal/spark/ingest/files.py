@@ -21,7 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from shoal.kernel.errors import UserError
 from shoal.kernel.time import Instant
 from shoal.log.journal import FoundFile, Journal, JournalEntry
-from shoal.query.catalog import Column, SourceDef, format_schema
+from shoal.query.catalog import Column, SourceDef, StreamDef, format_schema
+from shoal.spark.ingest.footers import Footer, read_footer
 from shoal.spark.ingest.source import ROW_IN_TASK, Batch, Raw
 
 __all__ = ["BYTES_PER_STEP", "FILES_PER_STEP", "FileSource"]
@@ -92,6 +93,18 @@ class FileSource:
     def describe(self, batch: Batch) -> str:
         entries = self._journal.entries(batch.after, batch.upto)
         return ", ".join(entry.path for entry in entries)
+
+    def footers(self, batch: Batch, stream: StreamDef) -> list[tuple[str, Footer]] | None:
+        if self._format != "parquet" or not stream.timestamp:
+            return None
+        columns = [column.name for column in stream.columns]
+        found = []
+        for entry in self._journal.entries(batch.after, batch.upto):
+            footer = read_footer(entry.path, stream.timestamp, columns)
+            if footer is None:
+                return None
+            found.append((entry.split, footer))
+        return found
 
     def waiting(self, after: int) -> tuple[str, ...]:
         entries = self._journal.entries(after, after + WAITING_LOOK)
@@ -207,6 +220,8 @@ def _split_of_path(entries: Sequence[JournalEntry], splits: Sequence[str]) -> st
 def _java_uri(path: str) -> str:
     """A path as java.net.URI writes it: text beyond ASCII stays, but for spaces and controls."""
     return "".join(
-        c if c in _URI_PLAIN or (c > "\x7f" and unicodedata.category(c)[0] not in "ZC") else quote(c)
+        c
+        if c in _URI_PLAIN or (c > "\x7f" and unicodedata.category(c)[0] not in "ZC")
+        else quote(c)
         for c in path
     )
