@@ -19,7 +19,7 @@ from shoal.spark.ingest.judge import INGEST_TIME, KIND, OK, Verdict, judged
 from shoal.spark.ingest.source import Batch, Source
 from shoal.spark.ingest.take import aggregates, parsed
 
-__all__ = ["all_columns", "all_of", "ok_of", "ok_only", "stored", "unstored"]
+__all__ = ["all_columns", "ok_of", "ok_only", "stored", "unstored"]
 
 _SYSTEM = "`_step` BIGINT, `_id` BIGINT"
 
@@ -57,21 +57,16 @@ def unstored(session: SparkSession, source: Source, stream: StreamDef, read: Ran
     return functools.reduce(DataFrame.unionAll, parts)
 
 
-def all_of(judged_frame: DataFrame, stream: StreamDef) -> DataFrame:
-    """The tuples of a judged frame that are known to be `ok`, as a stored stream has them."""
-    names = [*(quote(column.name) for column in all_columns(stream)), "_step", "_id"]
-    return judged_frame.select(names)
-
-
-def ok_of(judged_frame: DataFrame, stream: StreamDef) -> DataFrame:
-    """The `ok` tuples of a judged frame, as a stored stream has them."""
-    return all_of(judged_frame.where(f"{KIND} = {OK}"), stream)
+def ok_of(judged_frame: DataFrame) -> DataFrame:
+    """The `ok` tuples of a judged frame; its further columns cost nothing unless somebody asks."""
+    return judged_frame.where(f"{KIND} = {OK}")
 
 
 def ok_only(frame: DataFrame, stream: StreamDef, batch: Batch) -> DataFrame:
     """The `ok` tuples of a judged batch; every column is read, so that the verdict is the same."""
     watched = frame.observe(Observation(), *aggregates(stream, batch)) if parsed(stream) else frame
-    return ok_of(watched, stream)
+    names = [*(quote(column.name) for column in all_columns(stream)), "_step", "_id"]
+    return ok_of(watched).select(names)
 
 
 def all_columns(stream: StreamDef) -> tuple[Column, ...]:

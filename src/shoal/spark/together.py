@@ -79,9 +79,9 @@ def run(
 def _ok(frame: DataFrame, seen: Observation | None, ingest: Ingest, planned: Planned) -> DataFrame:
     """The `ok` tuples, counted on the way where their counts are not foreseen."""
     if seen is None:
-        return frames.all_of(frame, ingest.stream)
+        return frame
     watched = frame.observe(seen, *take.aggregates(ingest.stream, planned.batch))
-    return frames.ok_of(watched, ingest.stream)
+    return frames.ok_of(watched)
 
 
 def _taken(

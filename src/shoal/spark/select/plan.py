@@ -15,8 +15,9 @@ Not here   which tuples a step covers (spark/scheduler.py); writing results (spa
 import functools
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from shoal.query.catalog import quote
@@ -24,7 +25,7 @@ from shoal.query.selection import Signature
 from shoal.spark.select.index import ProbeClass
 from shoal.spark.select.roster import KEEP_LEVELS, KEEP_ONE, Roster, RosterPart, slot
 
-__all__ = ["ERROR", "MATCH", "results"]
+__all__ = ["ERROR", "MATCH", "Meeting"]
 
 #: TRUE where the predicate holds; only there in groups with a member that can fail.
 MATCH = "_match"
@@ -38,47 +39,68 @@ def _unwatched(tuples: DataFrame) -> DataFrame:
     return tuples
 
 
-def results(
-    tuples: DataFrame,
-    roster: Roster,
-    *,
-    timestamp: str,
-    watch: Callable[[DataFrame], DataFrame] = _unwatched,
-) -> DataFrame:
-    """The tuples that belong to the roster's rows, tagged with member, query and version.
+@dataclass(frozen=True, slots=True)
+class _PartPlan:
+    """What stays the same of one part from step to step: parsed once, used by every step."""
 
-    While some row sheds, `watch` is given the tuples with their hash before any is dropped.
-    """
-    kept = tuples
-    if roster.keep_frame is not None:
-        hashed = f"CAST(pmod(xxhash64(_id), {KEEP_ONE}) AS INT) AS _h"
-        leveled = tuples.select("*", F.expr(hashed), roster.keep_frame.scalar().alias("_l"))
-        kept = watch(leveled).where(f"_h < _l[{KEEP_LEVELS}]").drop("_l")
-    fallible = any(member.signature.errors for member in roster.members)
-    met = [_met(kept, roster, part, timestamp, fallible=fallible) for part in roster.parts]
-    return functools.reduce(DataFrame.unionAll, met)
+    part: RosterPart
+    rows: DataFrame
+    on: Column
+    out: tuple[Column, ...]
 
 
-def _met(
-    tuples: DataFrame, roster: Roster, part: RosterPart, timestamp: str, *, fallible: bool
-) -> DataFrame:
-    """What one part of the roster matches."""
-    probed = _probe(tuples.alias("s"), part)
-    on = ["s._k = p._k", *_intervals(timestamp)]
+class Meeting:
+    """How tuples meet one roster. Made when the roster changes; each step only adds its tuples."""
+
+    def __init__(self, roster: Roster, *, timestamp: str) -> None:
+        self.roster = roster
+        fallible = any(member.signature.errors for member in roster.members)
+        self._plans = tuple(
+            _part_plan(roster, part, timestamp, fallible=fallible) for part in roster.parts
+        )
+
+    def results(
+        self, tuples: DataFrame, *, watch: Callable[[DataFrame], DataFrame] = _unwatched
+    ) -> DataFrame:
+        """The tuples that belong to the roster's rows, tagged with member, query and version.
+
+        While some row sheds, `watch` is given the tuples with their hash before any is dropped.
+        """
+        kept = tuples
+        if self.roster.keep_frame is not None:
+            hashed = f"CAST(pmod(xxhash64(_id), {KEEP_ONE}) AS INT) AS _h"
+            levels = self.roster.keep_frame.scalar().alias("_l")
+            leveled = tuples.select("*", F.expr(hashed), levels)
+            kept = watch(leveled).where(f"_h < _l[{KEEP_LEVELS}]").drop("_l")
+        met = [
+            _probed(kept, plan.part).join(plan.rows, plan.on).select(*plan.out)
+            for plan in self._plans
+        ]
+        return functools.reduce(DataFrame.unionAll, met)
+
+
+def _part_plan(roster: Roster, part: RosterPart, timestamp: str, *, fallible: bool) -> _PartPlan:
+    key = _hash(0, part.classes[0]) if _probes_in_join(part) else "s._k"
+    on = [f"{key} = p._k", *_intervals(timestamp)]
     if roster.keep_frame is not None:
         on.append("s._h < p._keep")
     condition = _by_member(part, _condition)
     errors = _by_member(part, _errors) if fallible else ""
     on.append(f"(({condition}) OR ({errors}))" if fallible else f"({condition})")
-    joined = probed.alias("s").join(F.broadcast(part.frame).alias("p"), F.expr(" AND ".join(on)))
-    flags = [f"coalesce({condition}, FALSE) AS {MATCH}", f"coalesce({errors}, FALSE) AS {ERROR}"]
-    return joined.selectExpr(
+    out = [
         "p._m",
         "p._query",
         "p._version",
         *(f"s.{quote(column)}" for column in roster.columns),
         "s._id",
-        *(flags if fallible else []),
+    ]
+    if fallible:
+        out += [f"coalesce({condition}, FALSE) AS {MATCH}", f"coalesce({errors}, FALSE) AS {ERROR}"]
+    return _PartPlan(
+        part=part,
+        rows=F.broadcast(part.frame).alias("p"),
+        on=F.expr(" AND ".join(on)),
+        out=tuple(F.expr(text) for text in out),
     )
 
 
@@ -92,27 +114,32 @@ def _intervals(timestamp: str) -> list[str]:
     ]
 
 
-def _probe(tuples: DataFrame, part: RosterPart) -> DataFrame:
-    """The tuples with `_k`, one row per class that may hold a match."""
-    searched = tuples
-    names: list[str] = []
+def _probes_in_join(part: RosterPart) -> bool:
+    """One class without bins: its hash can stand in the join's condition itself."""
+    return len(part.classes) == 1 and part.edges[0] is None
+
+
+def _probed(tuples: DataFrame, part: RosterPart) -> DataFrame:
+    """The tuples as `s`, with `_k` where the join needs it: one row per class to look into."""
+    aliased = tuples.alias("s")
+    if _probes_in_join(part):
+        return aliased
+    hashes = [_hash(number, found) for number, found in enumerate(part.classes)]
+    if not hashes:
+        return aliased.selectExpr("s.*", "CAST(NULL AS BIGINT) AS _k").alias("s")
     scalars = [
         edges.scalar().alias(f"_e{number}")
         for number, edges in enumerate(part.edges)
         if edges is not None
     ]
     if scalars:
-        searched = tuples.select("s.*", *scalars).alias("s")
-    for number, found in enumerate(part.classes):
-        names += _search(number, found)
-    hashes = [_hash(number, found) for number, found in enumerate(part.classes)]
-    if not hashes:
-        return tuples.selectExpr("s.*", "CAST(NULL AS BIGINT) AS _k")
+        aliased = aliased.select("s.*", *scalars).alias("s")
+    names = [line for number, found in enumerate(part.classes) for line in _search(number, found)]
     if len(hashes) == 1:
-        return searched.selectExpr("s.*", *names, f"{hashes[0]} AS _k")
+        return aliased.selectExpr("s.*", *names, f"{hashes[0]} AS _k").alias("s")
     if names:
-        searched = searched.selectExpr("s.*", *names).alias("s")
-    return searched.selectExpr("s.*", f"explode(array({', '.join(hashes)})) AS _k")
+        aliased = aliased.selectExpr("s.*", *names).alias("s")
+    return aliased.selectExpr("s.*", f"explode(array({', '.join(hashes)})) AS _k").alias("s")
 
 
 def _search(number: int, found: ProbeClass) -> list[str]:

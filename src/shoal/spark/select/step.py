@@ -34,6 +34,7 @@ from shoal.spark.constants import constants
 from shoal.spark.outcome import Laps, StepFailed, StepOutcome, wall_stamp
 from shoal.spark.select import plan
 from shoal.spark.select.index import Member
+from shoal.spark.select.plan import Meeting
 from shoal.spark.select.roster import KEEP_LEVELS, KEEP_ONE, Roster, keep_threshold
 from shoal.spark.select.roster import build as build_roster
 
@@ -80,9 +81,9 @@ class Rosters:
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
-        self._built: dict[tuple[str, ...], tuple[tuple[tuple[RosterRow, ...], ...], Roster]] = {}
+        self._built: dict[tuple[str, ...], tuple[tuple[tuple[RosterRow, ...], ...], Meeting]] = {}
 
-    def of(self, works: Sequence[SelectWork]) -> Roster:
+    def of(self, works: Sequence[SelectWork], *, timestamp: str) -> Meeting:
         names = tuple(work.instance for work in works)
         rows = tuple(work.rows for work in works)
         known = self._built.get(names)
@@ -92,11 +93,11 @@ class Rosters:
             Member(instance=work.instance, signature=work.signature, rows=work.rows)
             for work in works
         ]
-        roster = build_roster(self._session, members)
+        meeting = Meeting(build_roster(self._session, members), timestamp=timestamp)
         if len(self._built) >= ROSTERS_KEPT:
             self._built.pop(next(iter(self._built)))
-        self._built[names] = (rows, roster)
-        return roster
+        self._built[names] = (rows, meeting)
+        return meeting
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +151,9 @@ def compute(
 ) -> Computed:
     """The group's one Spark job, and its files."""
     clock.enter("plan")
-    roster = rosters.of(works)
-    watched = Shedding(roster)
-    frame = plan.results(tuples(), roster, timestamp=timestamp, watch=watched.watch)
+    meeting = rosters.of(works, timestamp=timestamp)
+    watched = Shedding(meeting.roster)
+    frame = meeting.results(tuples(), watch=watched.watch)
     clock.enter("job")
     if sum(work.rows_expected for work in works) <= ARROW_ROWS_MAX:
         arrow = frame.toArrow()
@@ -189,8 +190,8 @@ def survives(
     """Run the step for some of the rows and throw the result away; None if it went well."""
     member = Member(instance=work.instance, signature=work.signature, rows=tuple(rows))
     try:
-        roster = build_roster(session, [member])
-        frame = plan.results(tuples(), roster, timestamp=timestamp)
+        meeting = Meeting(build_roster(session, [member]), timestamp=timestamp)
+        frame = meeting.results(tuples())
         frame.write.format("noop").mode("overwrite").save()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
         return error
