@@ -115,7 +115,7 @@ class SelectComponent:
 
     def work(self, read: Range) -> SelectWork:
         """The step over a range, with the rows as they are now."""
-        self.planned = read.upto
+        self.planned = max(self.planned, read.upto)
         transactions = {f"in/{self.spec.input}": read.upto, "roster": self.version}
         last = read.commits[-1].transactions
         self._facts |= {key: last[key] for key in FACTS if key in last}

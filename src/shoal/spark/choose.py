@@ -1,0 +1,180 @@
+"""What is to be done next: the choice of the next turn. Decides, runs nothing.
+
+Every component that is not at work and has something to read is ready; the scheduler says whose
+turn it is; selects that stand at the same place of the same stream go together. Tables are cared
+for (checkpoints, compaction) when there is nothing else to do, and at the latest after so many
+steps.
+"""
+
+from shoal.kernel.time import MILLISECOND, Instant
+from shoal.log.leases import Leases
+from shoal.spark.deliver.crew import Crew
+from shoal.spark.floor import Floor, Part
+from shoal.spark.ingest.component import IngestComponent
+from shoal.spark.select.component import SelectComponent
+from shoal.spark.turns import (
+    BisectTurn,
+    DeliverTurn,
+    HousekeepTurn,
+    IngestTurn,
+    SelectTurn,
+    TogetherTurn,
+    Turn,
+)
+
+__all__ = ["CARE_AFTER", "CARE_LATEST", "GROUP_MOST", "Chooser"]
+
+#: Members of one step group at most.
+GROUP_MOST = 128
+#: Steps of a table after which it is cared for when the peer is idle, and when it never is.
+CARE_AFTER = 20
+CARE_LATEST = 60
+#: How often the commits of other peers' streams are looked for.
+TAIL_EVERY = 20 * MILLISECOND
+
+
+class Chooser:
+    """Finds the next turn on a floor."""
+
+    def __init__(self, floor: Floor, crew: Crew) -> None:
+        self._floor = floor
+        self._crew = crew
+        self._tail_at: Instant = 0
+
+    def next_due(self, now: Instant) -> Instant | None:
+        """When there may be something to do without any event."""
+        looks = [
+            part.look_at
+            for part in self._floor.parts.values()
+            if isinstance(part, IngestComponent) and not part.running
+        ]
+        others = (self._floor.scheduler.waiting_until(now), self._crew.next_due(now))
+        return min([*looks, *(due for due in others if due is not None)], default=None)
+
+    def next_turn(self, now: Instant) -> Turn | None:
+        """The next turn, its components marked as running; None if nothing is ready."""
+        if now >= self._tail_at:
+            self._tail_at = now + TAIL_EVERY
+            self._floor.tail(now)
+        turn = self._care(now, after=CARE_LATEST) or self._step(now)
+        turn = turn or self._care(now, after=CARE_AFTER)
+        if turn is not None and not isinstance(turn, DeliverTurn):
+            for instance in turn.instances:
+                self._floor.parts[instance].running = True
+        return turn
+
+    def _step(self, now: Instant) -> Turn | None:
+        parts = self._floor.parts
+        ready = [name for name, part in parts.items() if self._is_ready(part, now)]
+        candidates = [*ready, *self._crew.ready(now)]
+        while name := self._floor.scheduler.next(candidates, now):
+            if name not in self._crew:
+                return self._turn(parts[name], ready, now)
+            work = self._crew.next_work(name, now)
+            if work is not None:
+                return DeliverTurn(instances=(name,), work=work)
+            candidates.remove(name)
+        return None
+
+    def _is_ready(self, component: Part, now: Instant) -> bool:
+        if component.running:
+            return False
+        if isinstance(component, IngestComponent):
+            return component.look_at <= now and not self._awaited(component)
+        return component.position < component.feed.head or component.filling
+
+    def _awaited(self, ingest: IngestComponent) -> bool:
+        """Whether a reader should first come to the head, to take part in the next step."""
+        if ingest.spec.stream.store:
+            return False
+        return any(
+            part.running or part.filling or part.position != ingest.writer.step
+            for part in self._floor.readers(ingest)
+        )
+
+    def _ingest_turn(self, component: IngestComponent, now: Instant) -> Turn:
+        readers = [] if component.spec.stream.store else self._floor.readers(component)[:GROUP_MOST]
+        if not readers:
+            return IngestTurn(instances=(component.instance,), ingest=component.ingest, now=now)
+        self._floor.undecided |= dict.fromkeys(part.instance for part in readers)
+        return TogetherTurn(
+            instances=(component.instance, *(part.instance for part in readers)),
+            ingest=component.ingest,
+            works=tuple(part.work_at_head() for part in readers),
+            now=now,
+        )
+
+    def _turn(self, component: Part, ready: list[str], now: Instant) -> Turn:
+        if isinstance(component, IngestComponent):
+            return self._ingest_turn(component, now)
+        read = component.next_range()
+        if read is None or (component.filling and component.fill_is_next()):
+            return self._fill_turn(component)
+        alone = self._floor.scheduler.turn(component.instance).alone
+        members = [component] if alone else self._group(component, ready, now)
+        works = tuple(member.work(read) for member in members)
+        shared = self._floor.inputs[component.spec.input]
+        if self._floor.scheduler.suspects_rows(component.instance):
+            return BisectTurn(
+                instances=(component.instance,),
+                input=shared,
+                read=read,
+                work=works[0],
+                fill=None,
+            )
+        return SelectTurn(
+            instances=tuple(member.instance for member in members),
+            input=shared,
+            read=read,
+            works=works,
+            fill=None,
+        )
+
+    def _fill_turn(self, component: SelectComponent) -> Turn:
+        row, read = component.next_fill()
+        work = component.fill_work(row, read)
+        kind = BisectTurn if self._floor.scheduler.suspects_rows(component.instance) else SelectTurn
+        shared = self._floor.inputs[component.spec.input]
+        names = (component.instance,)
+        if kind is BisectTurn:
+            return BisectTurn(instances=names, input=shared, read=read, work=work, fill=row)
+        return SelectTurn(instances=names, input=shared, read=read, works=(work,), fill=row)
+
+    def _group(
+        self, first: SelectComponent, ready: list[str], now: Instant
+    ) -> list[SelectComponent]:
+        """The selects that stand where this one stands: they read the same range in one job."""
+        others = [self._floor.parts[name] for name in ready if name != first.instance]
+        members = [
+            other
+            for other in others
+            if isinstance(other, SelectComponent)
+            and other.spec.input == first.spec.input
+            and other.position == first.position
+            and not self._floor.scheduler.turn(other.instance).alone
+            and self._floor.scheduler.turn(other.instance).retry_at <= now
+        ]
+        return sorted([first, *members[: GROUP_MOST - 1]], key=lambda member: member.instance)
+
+    def _care(self, now: Instant, *, after: int) -> HousekeepTurn | None:
+        """Care for a table that has had so many steps since the last time."""
+        for instance, steps in self._floor.uncared.items():
+            part = self._floor.parts[instance]
+            if steps < after or part.running:
+                continue
+            self._floor.uncared[instance] = 0
+            writers = [part.writer]
+            if isinstance(part, IngestComponent):
+                writers.append(part.ingest.dead)
+            return HousekeepTurn(
+                instances=(instance,),
+                writers=tuple(writers),
+                horizon=self._horizon_of_all(instance, now),
+            )
+        return None
+
+    def _horizon_of_all(self, instance: str, now: Instant) -> int | None:
+        """The lowest position that any reader needs; those elsewhere hold leases."""
+        leases = Leases(self._floor.root.folder("readers", instance))
+        found = (self._floor.horizon(instance), self._crew.horizon(instance), leases.horizon(now))
+        return min((position for position in found if position is not None), default=None)
