@@ -23,14 +23,15 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
+from shoal.cli.query import Query
 from shoal.cli.results import read_rows
 from shoal.cli.sinks import deliver_instance, deliveries, into_of
 from shoal.cli.sources import arrow_rows
+from shoal.cli.unfinished import text_of, unfinished
 from shoal.dataplane import commands as c
 from shoal.dataplane.reports import ComponentView, EngineView, Report
-from shoal.dataplane.rows import RosterRow
+from shoal.dataplane.rows import FOREVER, RosterRow
 from shoal.kernel.errors import ShoalError, UserError
 from shoal.kernel.ids import check_name, instance_of, key_of
 from shoal.kernel.time import parse_duration, parse_instant
@@ -43,9 +44,9 @@ from shoal.query.selection import Selection
 from shoal.query.sql import stream_of
 from shoal.spark.engine import SparkEngine, wall_clock
 from shoal.spark.ingest.component import SPOOL_BYTES_MAX
-from shoal.spark.session import build, check
+from shoal.spark.session import Session, build, check, running
 
-__all__ = ["Mesh", "Query", "connect"]
+__all__ = ["Mesh", "connect", "stream_instance"]
 
 #: Seconds that a command may take before the caller is told; a step of a busy peer is shorter.
 COMMAND_TIMEOUT = 120.0
@@ -56,7 +57,7 @@ DRAIN_LOOK = 0.1
 def connect(
     root: str | Path,
     *,
-    spark: SparkSession | None = None,
+    spark: Session | None = None,
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,
     functions: Sequence[str] = (),
@@ -68,7 +69,7 @@ def connect(
     function raises is suspended by itself.
     """
     opened = Root.open(root)
-    active = spark or SparkSession.getActiveSession()
+    active = spark or running()
     if active is None:
         session = build(master, conf or {})
         return Mesh(opened, session, owns_session=True, functions=functions)
@@ -82,7 +83,7 @@ class Mesh:
     def __init__(
         self,
         root: Root,
-        session: SparkSession,
+        session: Session,
         *,
         owns_session: bool,
         functions: Sequence[str] = (),
@@ -98,7 +99,11 @@ class Mesh:
         self._streams: dict[str, StreamDef] = {}
         self._running: dict[str, None] = {}
         self._spools: dict[str, Spool] = {}
-        self._resume()
+        try:
+            self._resume()
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> "Mesh":
         return self
@@ -187,9 +192,10 @@ class Mesh:
         """Add many queries at once; all are checked before the first is accepted."""
         begin = None if start is None else parse_instant(start)
         parsed = [(check_name("query", name), sql, self._parse(sql)) for name, sql in queries]
+        versions = {name: self._next_version(name) for name, _, _ in parsed}
         bodies = {
             name: {
-                **self._body(sql, found, version=1, keep=keep, weight=weight),
+                **self._body(sql, found, version=versions[name], keep=keep, weight=weight),
                 "into": into_of(name, into.get(name), root=self._root.path),
             }
             for name, sql, found in parsed
@@ -204,18 +210,27 @@ class Mesh:
             )
         rows: dict[str, list[RosterRow]] = {}
         for name, _, found in parsed:
-            instance = self._start_select(found)
-            rows.setdefault(instance, []).append(
-                _row(name, found, version=1, keep=keep, weight=weight)
-            )
+            row = _row(name, found, versions[name], keep=keep, weight=weight)
+            rows.setdefault(self._instance(found), []).append(row)
+        selections = {self._instance(found): found for _, _, found in parsed}
+        added: list[tuple[str, str]] = []
         try:
             self._deliver(bodies)
+            for instance, some in rows.items():
+                self._start_select(selections[instance])
+                self._call(c.AddRows(instance=instance, rows=tuple(some), begin=begin))
+                added += [(instance, row.query) for row in some]
         except ShoalError:
+            for instance, query in added:
+                self._call(c.DropRow(instance=instance, query=query, now=True))
             self._forget(batch.made)
             raise
-        for instance, added in rows.items():
-            self._call(c.AddRows(instance=instance, rows=tuple(added), begin=begin))
         return [Query(self, name) for name, _, _ in parsed]
+
+    def _next_version(self, name: str) -> int:
+        """A name that was used before goes on counting, so that no two rows are confused."""
+        history = self._catalog.history("queries", name)
+        return history[-1].version + 1 if history else 1
 
     def query(self, name: str) -> "Query":
         """The query of this name."""
@@ -264,14 +279,20 @@ class Mesh:
         definition = self._definition(name)
         found = self._parse(sql)
         old = dict(definition.body)
-        version = int(old["version"]) + 1
+        if found.stream != old["stream"]:
+            raise UserError(
+                f"query {name} cannot change its stream",
+                detail=f"it reads {old['stream']}, the new text reads {found.stream}",
+                hint="drop it and create it again: its results are another table's",
+            )
+        version = definition.version + 1
         body = self._body(sql, found, version=version, keep=old["keep"], weight=old["weight"])
         body["pieces"] = [*old["pieces"], *body["pieces"]]
         body["into"] = old.get("into")
         target = self._start_select(found)
         self._deliver({name: body})
         self._catalog.alter("queries", name, body, version=definition.version)
-        row = _row(name, found, version=version, keep=old["keep"], weight=old["weight"])
+        row = _row(name, found, version, keep=old["keep"], weight=old["weight"])
         self._call(c.ReplaceRow(source=str(old["instance"]), target=target, row=row))
 
     def drop(self, name: str, *, now: bool) -> None:
@@ -411,72 +432,34 @@ class Mesh:
             delivers = deliver_instance(stream_instance(stream))
             if (self._root.path / "deliveries" / delivers).exists():
                 self._start_deliver(delivers)
-        rosters: dict[str, dict[tuple[str, int], RosterRow]] = {}
+        known: dict[str, list[RosterRow]] = {}
+        for roster in unfinished(self._root):
+            for row in roster.rows:
+                known.setdefault(row.query, []).append(row)
+            texts = (text_of(self._catalog, row) for row in roster.due)
+            text = next((text for text in texts if text is not None), None)
+            if text is not None:
+                self._start_select(self._parse(text))
         for definition in self._catalog.list("queries"):
-            body = definition.body
-            found = self._parse(str(body["text"]))
-            for instance in dict.fromkeys(str(piece["instance"]) for piece in body["pieces"]):
-                if instance == self._instance(found) and instance not in self._running:
-                    rows = self._begin(instance, found)
-                    rosters[instance] = {row.identity: row for row in rows}
-            self._deliver({definition.name: body})
-            self._put_right(definition, found, rosters)
+            self._deliver({definition.name: definition.body})
+            rows = known.get(definition.name, [])
+            if all(row.version != definition.body["version"] for row in rows):
+                self._put_right(definition, rows)
 
-    def _put_right(
-        self,
-        definition: Definition,
-        found: Selection,
-        rosters: Mapping[str, Mapping[tuple[str, int], RosterRow]],
-    ) -> None:
+    def _put_right(self, definition: Definition, rows: Sequence[RosterRow]) -> None:
+        """Add the row of a query that a crash kept from its roster: from where the last ended."""
         body, name = definition.body, definition.name
-        version = int(body["version"])
-        if (name, version) in rosters[str(body["instance"])]:
-            return
-        ended = [
-            row.until
-            for roster in rosters.values()
-            for (query, _), row in roster.items()
-            if query == name
-        ]
-        row = _row(name, found, version=version, keep=body["keep"], weight=body["weight"])
-        begin = max(ended, default=None)
-        self._call(c.AddRows(instance=str(body["instance"]), rows=(row,), begin=begin))
-
-
-class Query:
-    """A query that runs; what it does goes through its mesh."""
-
-    def __init__(self, mesh: Mesh, name: str) -> None:
-        self._mesh = mesh
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"Query({self.name!r})"
-
-    def rows(self, *, after: int = 0) -> list[dict[str, Any]]:
-        """Results so far, in order; with `after`, those of later steps only."""
-        rows: list[dict[str, Any]] = self.to_arrow(after=after).to_pylist()
-        return rows
-
-    def to_arrow(self, *, after: int = 0) -> pa.Table:
-        """Results so far, as Arrow."""
-        return self._mesh.results(self.name, after=after)
-
-    def alter(self, sql: str) -> None:
-        """Another text from now on."""
-        self._mesh.alter(self.name, sql)
-
-    def keep(self, share: float) -> None:
-        """Look at a share of the tuples only."""
-        self._mesh.keep(self.name, share)
-
-    def resume(self) -> None:
-        """Try its sink again, after it was suspended."""
-        self._mesh.resume(self.name)
-
-    def drop(self, *, now: bool = False) -> None:
-        """End it; what is due within the lateness still appears, unless `now`."""
-        self._mesh.drop(self.name, now=now)
+        found = self._parse(str(body["text"]))
+        row = _row(name, found, int(body["version"]), keep=body["keep"], weight=body["weight"])
+        if rows:
+            last = max(rows, key=lambda row: row.version)
+            if last.until == FOREVER:
+                source = self._start_select(self._parse(str(text_of(self._catalog, last))))
+                target = self._start_select(found)
+                self._call(c.ReplaceRow(source=source, target=target, row=row))
+                return
+        begin = max((row.until for row in rows), default=None)
+        self._call(c.AddRows(instance=self._start_select(found), rows=(row,), begin=begin))
 
 
 def stream_instance(stream: StreamDef) -> str:
@@ -484,7 +467,7 @@ def stream_instance(stream: StreamDef) -> str:
     return f"{stream.name}-{key_of(stream.canonical_name)[:12]}"
 
 
-def _row(name: str, found: Selection, *, version: int, keep: float, weight: float) -> RosterRow:
+def _row(name: str, found: Selection, version: int, *, keep: float, weight: float) -> RosterRow:
     return RosterRow(
         query=name,
         version=version,

@@ -12,7 +12,10 @@ from pyspark.sql import SparkSession
 
 from shoal.kernel.errors import UserError
 
-__all__ = ["REQUIRED", "build", "check"]
+__all__ = ["REQUIRED", "Session", "build", "check", "running"]
+
+#: The type of a session, for those who hand one on without knowing Spark.
+Session = SparkSession
 
 #: Results depend on these: instants are UTC, and writers keep statistics of event time.
 REQUIRED = {
@@ -71,6 +74,11 @@ def build(master: str, conf: Mapping[str, str]) -> SparkSession:
         session.sparkContext.setLogLevel("FATAL")
     check(session)
     return session
+
+
+def running() -> SparkSession | None:
+    """The session that runs in this process already."""
+    return SparkSession.getActiveSession()
 
 
 def check(session: SparkSession) -> None:

@@ -1,0 +1,57 @@
+"""What a root still owes: rosters with rows that may yet bring results.
+
+A restart serves them all, whether their query is still in the catalog or was dropped with results
+due, and whether its newest version runs in this component or in another.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shoal.dataplane.rows import RosterRow
+from shoal.log.catalog import Catalog
+from shoal.log.reader import Reader
+from shoal.log.root import Root
+from shoal.log.rosterlog import RosterLog
+
+__all__ = ["Unfinished", "text_of", "unfinished"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """All rows of a component, and those of them that are not over."""
+
+    instance: str
+    rows: tuple[RosterRow, ...]
+    due: tuple[RosterRow, ...]
+
+
+def unfinished(root: Root) -> tuple[Unfinished, ...]:
+    """The rosters under a root, by instance."""
+    folder = root.path / "rosters"
+    if not folder.is_dir():
+        return ()
+    found = []
+    for path in sorted(entry for entry in folder.iterdir() if entry.is_dir()):
+        rows = RosterLog(path).load().rows
+        head = Reader.head(root, path.name)
+        facts: Mapping[str, int] = {} if head is None else head.transactions
+        due = tuple(row for row in rows if not _over(row, facts))
+        found.append(Unfinished(instance=path.name, rows=rows, due=due))
+    return tuple(found)
+
+
+def text_of(catalog: Catalog, row: RosterRow) -> str | None:
+    """The SQL of this version of a query; None if its definition never reached the catalog."""
+    for definition in reversed(catalog.history("queries", row.query)):
+        if definition.body.get("version") == row.version:
+            return str(definition.body["text"])
+    return None
+
+
+def _over(row: RosterRow, facts: Mapping[str, int]) -> bool:
+    """No tuple can match any more: the watermark has passed its end, or its steps are done."""
+    watermark = facts.get("wm")
+    positions = [value for key, value in facts.items() if key.startswith("in/")]
+    filled = facts.get(f"fill/{row.query}/{row.version}", 0) >= row.fill
+    past = watermark is not None and row.until < watermark
+    return filled and (past or (bool(positions) and row.cut <= min(positions)))
