@@ -8,7 +8,7 @@ import typer
 
 from shoal.kernel.errors import ShoalError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "demo", "doctor", "main", "shoal"]
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -16,7 +16,7 @@ from shoal.log.reader import Reader
 from shoal.log.root import Root
 from shoal.log.writer import Commit
 
-__all__ = ["FEED_MAX", "Feed", "Range"]
+__all__ = ["FEED_MAX", "Feed", "Range", "rows_of"]
 
 #: Commits that a feed remembers; 1 KB each.
 FEED_MAX = 4096

@@ -27,12 +27,12 @@ from shoal.spark.select.bisect import Guilty, bisect
 from shoal.spark.select.step import SelectWork
 
 __all__ = [
-    "Bench",
     "BisectTurn",
     "DeliverTurn",
     "Finished",
     "HousekeepTurn",
     "IngestTurn",
+    "Input",
     "SelectTurn",
     "TogetherTurn",
     "Turn",

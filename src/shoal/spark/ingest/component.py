@@ -16,7 +16,14 @@ from shoal.spark.ingest.source import Source
 from shoal.spark.ingest.step import DEAD_SCHEMA, Ingest, table_schema
 from shoal.spark.outcome import StepFailed
 
-__all__ = ["POLL_FIRST", "POLL_MOST", "SPOOL_BYTES_MAX", "IngestComponent", "open_ingest"]
+__all__ = [
+    "POLL_FIRST",
+    "POLL_MOST",
+    "SPOOL_BYTES_MAX",
+    "IngestComponent",
+    "open_ingest",
+    "open_source",
+]
 
 #: Wait before a source that had nothing is asked again; doubles up to the longest.
 POLL_FIRST = 20 * MILLISECOND

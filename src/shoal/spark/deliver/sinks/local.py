@@ -25,7 +25,7 @@ from shoal.spark.deliver.rows import IDENTITY, WantedRows
 from shoal.spark.deliver.sinks.contract import Target, refused
 from shoal.spark.deliver.sinks.encode import csv_text, json_lines
 
-__all__ = ["ConsoleSink", "FileSink", "LinesSink"]
+__all__ = ["ConsoleSink", "FileSink", "LinesSink", "tables"]
 
 #: In the hidden name of every file that is not yet whole.
 UNFINISHED = ".unfinished-"
