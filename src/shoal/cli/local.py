@@ -30,7 +30,7 @@ from shoal.cli.sinks import deliver_instance, deliveries, into_of
 from shoal.cli.sources import arrow_rows
 from shoal.cli.unfinished import text_of, unfinished
 from shoal.dataplane import commands as c
-from shoal.dataplane.reports import ComponentView, EngineView, Report
+from shoal.dataplane.reports import EngineView, Report
 from shoal.dataplane.rows import FOREVER, RosterRow
 from shoal.kernel.errors import ShoalError, UserError
 from shoal.kernel.ids import check_name, instance_of, key_of
@@ -248,9 +248,8 @@ class Mesh:
             self._engine.announce(stream_instance(stream))
         deadline = time.monotonic() + timeout
         seen = 0
-        while behind := [v for v in self.status().components if _behind(v, asked)]:
+        while (worst := self._engine.lagging(asked)) is not None:
             if time.monotonic() > deadline:
-                worst = behind[0]
                 raise UserError(
                     f"{worst.instance} has not caught up after {timeout:g} seconds",
                     detail=worst.reason or f"{worst.lag} commits of its input are left",
@@ -476,7 +475,3 @@ def _row(name: str, found: Selection, version: int, *, keep: float, weight: floa
         keep=keep,
         weight=weight,
     )
-
-
-def _behind(view: ComponentView, asked: int) -> bool:
-    return view.looked < asked if view.kind == "ingest" else view.lag > 0

@@ -304,6 +304,14 @@ class Desk:
             steps=self._steps,
         )
 
+    def lagging(self, asked: Instant) -> ComponentView | None:
+        """A component that has not yet answered all that was there at this instant."""
+        for part in self._floor.parts.values():
+            behind = part.looked < asked if isinstance(part, IngestComponent) else part.lag > 0
+            if behind:
+                return self._view_of(part)
+        return next((view for view in self._crew.views() if view.lag > 0), None)
+
     def _view_of(self, part: Part) -> ComponentView:
         return component_view(
             part,

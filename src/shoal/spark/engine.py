@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from shoal.dataplane import commands as c
 from shoal.dataplane.contract import Answer
-from shoal.dataplane.reports import EngineView, Report
+from shoal.dataplane.reports import ComponentView, EngineView, Report
 from shoal.kernel.errors import LocalError
 from shoal.kernel.time import Instant
 from shoal.log.root import Root
@@ -55,6 +55,12 @@ class _Asked:
 @dataclass(slots=True)
 class _Look:
     answer: "Future[EngineView]"
+
+
+@dataclass(slots=True)
+class _LookForLag:
+    asked: Instant
+    answer: "Future[ComponentView | None]"
 
 
 class SparkEngine:
@@ -111,6 +117,12 @@ class SparkEngine:
         self._events.put(asked)
         return asked.answer.result()
 
+    def lagging(self, asked: Instant) -> ComponentView | None:
+        """A component that has not yet answered all that was there at this instant."""
+        look = _LookForLag(asked, Future())
+        self._events.put(look)
+        return look.answer.result()
+
     def wait(self, seen: int, *, timeout: float) -> int:
         """Return how many turns have ended, once it is more than `seen` or the time is over."""
         with self._changed:
@@ -164,6 +176,8 @@ class SparkEngine:
                 self._desk.ask(event.command, event.answer, now)
             case _Look():
                 event.answer.set_result(self._desk.view(threads=threading.active_count()))
+            case _LookForLag():
+                event.answer.set_result(self._desk.lagging(event.asked))
             case Future():
                 self._free += 1
                 self._desk.finished(event.result(), now)
@@ -189,5 +203,5 @@ class SparkEngine:
                 event = self._events.get_nowait()
             except queue.Empty:
                 return
-            if isinstance(event, _Asked | _Look):
+            if isinstance(event, _Asked | _Look | _LookForLag):
                 event.answer.set_exception(LocalError("the engine has stopped"))

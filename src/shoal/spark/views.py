@@ -29,7 +29,7 @@ def component_view(
         },
         lag=0 if select is None else select.lag,
         watermark=writer.transactions.get("wm"),
-        roster_rows=0 if select is None else len(select.rows()),
+        roster_rows=0 if select is None else select.row_count,
         roster_version=0 if select is None else select.version,
         failures=turn.failures,
         reason=reason if turn.failures else "",

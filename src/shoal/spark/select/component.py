@@ -246,6 +246,11 @@ class SelectComponent:
         """All rows that still matter."""
         return tuple(self._rows.values())
 
+    @property
+    def row_count(self) -> int:
+        """How many rows still matter."""
+        return len(self._rows)
+
     def validate(self) -> None:
         """Raise if a row contradicts itself or the component's place."""
         for row in self._rows.values():
