@@ -32,6 +32,8 @@ __all__ = ["FACTS", "ROWS_PER_STEP", "SelectComponent", "open_select", "result_s
 
 #: Tuples of one step at most, unless one commit alone has more.
 ROWS_PER_STEP = 1_000_000
+#: Rows that are over, before it is worth an entry in the roster log to forget them.
+PRUNE_AT = 256
 #: What a derived commit passes on from the input's newest commit.
 FACTS = ("wm", "evmax")
 
@@ -278,6 +280,16 @@ class SelectComponent:
     def _expire(self) -> None:
         if self._live and any(self._over(row) or row.cut <= self.position for row in self._live):
             self._live = None
+            self._prune()
+
+    def _prune(self) -> None:
+        """Forget rows that are over, when there are many; suspended ones stay to be seen."""
+        over = [row for row in self._rows.values() if self._over(row)]
+        if len(over) < PRUNE_AT or self._fills:
+            return
+        self._log.prune(before=self.writer.transactions["wm"], step=0)
+        for row in over:
+            del self._rows[row.identity]
 
     def _put(self, rows: Sequence[RosterRow]) -> None:
         self.version = self._log.put(rows)
