@@ -73,6 +73,7 @@ class Chooser:
             work = self._crew.next_work(name, now)
             if work is not None:
                 return DeliverTurn(instances=(name,), work=work)
+            self._floor.scheduler.idle(name)
             candidates.remove(name)
         return None
 

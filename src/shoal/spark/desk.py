@@ -179,6 +179,8 @@ class Desk:
 
     def finished(self, done: Finished, now: Instant) -> None:
         """Take in what a turn gave."""
+        for instance in done.turn.instances:
+            self._floor.scheduler.idle(instance)
         if isinstance(done.turn, DeliverTurn):
             self._crew.finished(done.turn.work, done.outcomes, now)
             return
@@ -210,7 +212,6 @@ class Desk:
         component = self._floor.parts.get(instance)
         if isinstance(component, IngestComponent):
             component.found_nothing(now, looked=turn.now)
-            self._floor.scheduler.idle(instance)
 
     def _stepped(self, turn: Turn, outcome: StepOutcome, now: Instant) -> None:
         instance = outcome.instance

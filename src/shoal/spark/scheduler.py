@@ -40,13 +40,18 @@ class Scheduler:
 
     def __init__(self) -> None:
         self._turns: dict[str, Turn] = {}
+        #: Those that were ready or at work when somebody was last chosen, and their lowest pass.
+        self._active: dict[str, None] = {}
+        self._at_work: dict[str, None] = {}
+        self._floor = 0.0
 
     def add(self, instance: str, *, weight: float) -> None:
-        floor = min((turn.passed for turn in self._turns.values()), default=0.0)
-        self._turns[instance] = Turn(weight=max(weight, 1e-6), passed=floor)
+        self._turns[instance] = Turn(weight=max(weight, 1e-6), passed=0.0)
 
     def remove(self, instance: str) -> None:
         self._turns.pop(instance, None)
+        for known in (self._active, self._at_work):
+            known.pop(instance, None)
 
     def turn(self, instance: str) -> Turn:
         return self._turns[instance]
@@ -54,7 +59,21 @@ class Scheduler:
     def next(self, ready: Iterable[str], now: Instant) -> str | None:
         """The component whose turn it is among those that are ready and not waiting."""
         able = [name for name in ready if self._turns[name].retry_at <= now]
-        return min(able, key=lambda name: (self._turns[name].passed, name), default=None)
+        self._welcome(able)
+        found = min(able, key=lambda name: (self._turns[name].passed, name), default=None)
+        if found is not None:
+            self._at_work[found] = None
+        return found
+
+    def _welcome(self, able: list[str]) -> None:
+        """Who comes back from having nothing to do starts no lower than those at work."""
+        active = dict.fromkeys([*able, *self._at_work])
+        stayed = [self._turns[name].passed for name in active if name in self._active]
+        self._floor = max(self._floor, min(stayed, default=0.0))
+        for name in active:
+            if name not in self._active:
+                self._turns[name].passed = max(self._turns[name].passed, self._floor)
+        self._active = active or self._active
 
     def waiting_until(self, now: Instant) -> Instant | None:
         """When the next component that backs off may run again."""
@@ -64,20 +83,20 @@ class Scheduler:
     def ran(self, instance: str, *, busy: float) -> None:
         """A step was committed; `busy` seconds of it are this component's."""
         turn = self._turns[instance]
-        floor = min(other.passed for other in self._turns.values())
-        turn.passed = max(turn.passed, floor) + busy / turn.weight
+        turn.passed += busy / turn.weight
+        self._at_work.pop(instance, None)
         turn.failures = 0
         turn.retry_at = 0
         turn.alone = False
 
     def idle(self, instance: str) -> None:
-        """There was nothing to do; unused time is not saved up."""
-        turn = self._turns[instance]
-        turn.passed = max(turn.passed, min(other.passed for other in self._turns.values()))
+        """Its turn is over, whatever came of it; unused time is not saved up."""
+        self._at_work.pop(instance, None)
 
     def failed(self, instance: str, now: Instant) -> Turn:
         """A step failed: alone from now on, and not before the back-off is over."""
         turn = self._turns[instance]
+        self._at_work.pop(instance, None)
         turn.failures = turn.failures + 1 if turn.alone else 1
         wait = min(BACKOFF_MOST, BACKOFF_FIRST << min(turn.failures - 1, 20))
         turn.retry_at = now + wait
