@@ -75,7 +75,7 @@ class SelectComponent:
         self._fills = [
             _Fill(row, self._filled(row))
             for row in loaded.rows
-            if self._filled(row) < row.fill and not row.suspended
+            if self._filled(row) < row.fill and not row.suspended and row.cut == FOREVER
         ]
 
     # What is there to do
@@ -234,14 +234,19 @@ class SelectComponent:
         return row
 
     def suspend(self, rows: Sequence[RosterRow], reasons: Sequence[str]) -> None:
-        """Stop serving rows that make the step fail; what they had is kept."""
+        """Stop serving rows that make the step fail; what they had is kept.
+
+        They come as the step had them: a back-fill's without its live part, and a row that was
+        changed meanwhile without the change.
+        """
+        names = [row.identity for row in rows]
+        known = [self._rows[name] for name in names]
         self._put(
             [
                 replace(row, suspended=reason or "failed", cut=min(row.cut, self.position))
-                for row, reason in zip(rows, reasons, strict=True)
+                for row, reason in zip(known, reasons, strict=True)
             ]
         )
-        names = [row.identity for row in rows]
         self._fills = [fill for fill in self._fills if fill.row.identity not in names]
 
     def rows(self) -> tuple[RosterRow, ...]:

@@ -1,0 +1,362 @@
+"""A select component: which tuples a row counts, what a step commits, and what a restart keeps."""
+
+from pathlib import Path
+
+import pytest
+
+from shoal.dataplane.rows import ALWAYS, FOREVER
+from shoal.kernel.errors import LocalError, UserError
+from shoal.log.root import Root
+from shoal.spark.feed import Range
+from shoal.spark.select.component import SelectComponent, result_schema
+from shoal.spark.select.step import SelectWork
+from tests.unit.spark.small import ABOVE, SECOND, STREAM, Stream, opened, row
+
+
+@pytest.fixture
+def stream(root: Path) -> Stream:
+    return Stream(Root.open(root))
+
+
+def served(component: SelectComponent, *, rows_out: int = 0) -> tuple[Range, SelectWork]:
+    """Do the next live step, as a worker would that found nothing."""
+    component.feed.poll()
+    read = component.next_range()
+    assert read is not None
+    work = component.work(read)
+    commit(work)
+    component.done(upto=read.upto, rows_in=read.rows, rows_out=rows_out)
+    return read, work
+
+
+def filled(component: SelectComponent) -> SelectWork:
+    found, read = component.next_fill()
+    work = component.fill_work(found, read)
+    commit(work)
+    component.filled(found, read.upto)
+    return work
+
+
+def commit(work: SelectWork) -> None:
+    writer = work.writer
+    writer.commit(step=writer.step + 1, segments=[], transactions=work.transactions)
+
+
+def test_a_new_one_starts_at_the_head_for_good(stream: Stream) -> None:
+    """A restart before the first step starts no later: what came in between is still due."""
+    stream.commit([(1, 1, 1.0)], wm=0)
+    first = opened(stream)
+    assert (first.position, first.event_time) == (1, SECOND)
+    stream.commit([(9, 1, 1.0)])
+    again = opened(stream)
+    assert again.writer.epoch == first.writer.epoch + 1
+    assert (again.position, again.event_time) == (1, SECOND)
+    assert again.lag == 1
+
+
+def test_a_new_one_over_an_empty_stream(stream: Stream) -> None:
+    component = opened(stream)
+    assert (component.position, component.event_time) == (0, ALWAYS)
+    assert component.next_range() is None
+    assert component.add([row("a", 1.0)], None)[0].start == ALWAYS
+
+
+def test_a_row_counts_from_what_was_consumed(stream: Stream) -> None:
+    """Q1: also a step in flight has fixed its rows, so its tuples have gone by."""
+    component = opened(stream)
+    stream.commit([(5, 1, 1.0)])
+    component.feed.poll()
+    read = component.next_range()
+    assert read is not None
+    work = component.work(read)
+    (added,) = component.add([row("a", 1.0)], None)
+    assert (added.start, added.since) == (5 * SECOND, read.upto)
+    assert work.rows == ()
+    commit(work)
+    component.done(upto=read.upto, rows_in=1, rows_out=0)
+    stream.commit([(6, 1, 1.0)])
+    _, work = served(component)
+    assert [r.identity for r in work.rows] == [("a", 1)]
+    component.validate()
+
+
+def test_a_step_that_failed_is_repeated_with_what_is_asked_now(stream: Stream) -> None:
+    """The row that came meanwhile sees none of the step's tuples when it is repeated."""
+    component = opened(stream)
+    stream.commit([(5, 1, 1.0)])
+    component.feed.poll()
+    read = component.next_range()
+    assert read is not None
+    component.work(read)
+    component.add([row("a", 1.0)], None)
+    component.undone()
+    repeated, work = served(component)
+    assert repeated.upto == read.upto
+    assert [r.since for r in work.rows] == [read.upto]
+
+
+def test_a_commit_says_where_it_is(stream: Stream) -> None:
+    """Positions, watermark, greatest event time and roster version survive the loss of a peer."""
+    component = opened(stream)
+    component.add([row("a", 1.0)], None)
+    stream.commit([(5, 1, 1.0)], wm=2)
+    stream.commit([])
+    _, work = served(component)
+    assert work.transactions == {
+        f"in/{component.spec.input}": 2,
+        "roster": component.version,
+        "wm": 2 * SECOND,
+        "evmax": 5 * SECOND,
+    }
+    assert work.source_committed == 2, "the newest wall stamp of the range"
+
+
+def test_a_start_in_the_past_is_served_by_steps_of_its_own(stream: Stream) -> None:
+    """Live from here on, and back-filled up to here: no tuple twice, none left out."""
+    for second in range(1, 4):
+        stream.commit([(second, 1, 1.0)])
+    component = opened(stream)
+    (back,) = component.add([row("a", 1.0)], SECOND)
+    assert (back.start, back.since, back.fill) == (SECOND, 3, 3)
+    assert component.filling
+    assert (component.lag, component.oldest_needed) == (3, 0)
+    work = filled(component)
+    (alone,) = work.rows
+    assert (alone.since, alone.cut, alone.start) == (0, 3, SECOND)
+    assert work.transactions == {"fill/a/1": 3}, "its place in the input stays where it is"
+    assert work.rows_history == 3
+    assert not component.filling
+    assert component.lag == 0
+
+
+def test_back_fill_goes_on_after_a_restart(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.spark.select.component.ROWS_PER_STEP", 1)
+    for second in range(1, 4):
+        stream.commit([(second, 1, 1.0)])
+    component = opened(stream)
+    component.add([row("a", 1.0)], SECOND)
+    assert filled(component).transactions == {"fill/a/1": 1}
+    again = opened(stream)
+    assert again.filling
+    assert filled(again).transactions == {"fill/a/1": 2}
+    assert filled(again).transactions == {"fill/a/1": 3}
+    assert not again.filling
+
+
+def test_live_steps_and_back_fill_take_turns(stream: Stream) -> None:
+    component = opened(stream)
+    assert [component.fill_is_next() for _ in range(4)] == [True, False, True, False]
+
+
+def test_a_start_in_the_future_needs_no_history(stream: Stream) -> None:
+    stream.commit([(5, 1, 1.0)])
+    component = opened(stream)
+    (later,) = component.add([row("a", 1.0)], 50 * SECOND)
+    assert (later.start, later.fill) == (50 * SECOND, 0)
+    assert not component.filling
+
+
+def test_history_that_is_gone_is_refused(stream: Stream) -> None:
+    stream.commit([(5, 1, 1.0)])
+    stream.commit([(6, 1, 1.0)])
+    stream.writer.retain(below_step=2)
+    component = opened(stream)
+    with pytest.raises(UserError, match="no longer reaches back"):
+        component.add([row("a", 1.0)], SECOND)
+    assert component.rows() == ()
+
+
+def test_an_ended_row_is_served_until_the_watermark_has_passed(stream: Stream) -> None:
+    """What is due within the lateness still appears; then the row is out of the step."""
+    component = opened(stream)
+    component.add([row("a", 1.0)], None)
+    stream.commit([(5, 1, 1.0)], wm=1)
+    served(component)
+    assert component.end("a", at=component.event_time, now=False).until == 5 * SECOND
+    stream.commit([(4, 1, 1.0)], wm=5)
+    assert [r.until for r in served(component)[1].rows] == [5 * SECOND]
+    stream.commit([(8, 1, 1.0)], wm=6)
+    assert len(served(component)[1].rows) == 1, "the watermark of the step before counts"
+    stream.commit([(9, 1, 1.0)])
+    assert served(component)[1].rows == ()
+
+
+def test_an_end_is_never_put_off(stream: Stream) -> None:
+    component = opened(stream)
+    component.add([row("a", 1.0)], None)
+    component.end("a", at=3 * SECOND, now=False)
+    assert component.end("a", at=9 * SECOND, now=False).until == 3 * SECOND
+
+
+def test_dropped_now_is_out_of_the_next_step(stream: Stream) -> None:
+    stream.commit([(5, 1, 1.0)])
+    component = opened(stream)
+    component.add([row("a", 1.0)], None)
+    assert component.end("a", at=component.event_time, now=True).cut == 1
+    stream.commit([(5, 1, 1.0)])
+    assert served(component)[1].rows == ()
+
+
+def test_dropped_now_ends_its_back_fill_for_good(stream: Stream) -> None:
+    """A restart does not take up what was dropped (Q2)."""
+    for second in range(1, 4):
+        stream.commit([(second, 1, 1.0)])
+    component = opened(stream)
+    component.add([row("a", 1.0)], SECOND)
+    component.end("a", at=component.event_time, now=True)
+    assert not component.filling
+    assert not opened(stream).filling
+
+
+def test_a_name_is_served_once(stream: Stream) -> None:
+    component = opened(stream)
+    component.add([row("a", 1.0)], None)
+    with pytest.raises(LocalError, match="in the roster"):
+        component.add([row("a", 2.0)], None)
+    component.add([row("a", 2.0, version=2)], None)
+    assert [r.version for r in component.rows()] == [1, 2]
+    with pytest.raises(LocalError, match="not in the roster"):
+        component.end("b", at=0, now=False)
+
+
+def test_one_change_leaves_the_others_alone(stream: Stream) -> None:
+    """Q3, and the newest version is the one that changes."""
+    component = opened(stream)
+    component.add([row("a", 1.0), row("b", 1.0), row("b", 2.0, version=2)], None)
+    before = {r.identity: r for r in component.rows()}
+    component.keep("b", 0.5)
+    after = {r.identity: r for r in component.rows()}
+    assert [key for key in before if before[key] != after[key]] == [("b", 2)]
+    assert after["b", 2].keep == 0.5
+
+
+def test_a_share_that_is_none_is_refused(stream: Stream) -> None:
+    component = opened(stream)
+    component.add([row("a", 1.0)], None)
+    with pytest.raises(LocalError, match="keeps 0"):
+        component.keep("a", 0.0)
+    assert component.rows()[0].keep == 1.0
+
+
+def test_rows_are_the_same_object_until_one_changes(stream: Stream) -> None:
+    """What was built from them is kept as long."""
+    component = opened(stream)
+    component.add([row("a", 1.0)], None)
+    stream.commit([(5, 1, 1.0)])
+    _, first = served(component)
+    stream.commit([(6, 1, 1.0)])
+    _, second = served(component)
+    assert first.rows is second.rows
+    component.keep("a", 0.5)
+    stream.commit([(7, 1, 1.0)])
+    _, third = served(component)
+    assert [r.keep for r in third.rows] == [0.5]
+
+
+def test_suspended_rows_are_served_no_more(stream: Stream) -> None:
+    component = opened(stream)
+    component.add([row("a", 1.0), row("b", 1.0)], None)
+    stream.commit([(5, 1, 1.0)])
+    _, work = served(component)
+    component.suspend([work.rows[0]], ["three is not to be had"])
+    stream.commit([(6, 1, 1.0)])
+    _, work = served(component)
+    assert [r.query for r in work.rows] == ["b"]
+    (gone,) = [r for r in opened(stream).rows() if r.suspended]
+    assert (gone.query, gone.suspended, gone.cut) == ("a", "three is not to be had", 1)
+
+
+def test_a_row_can_be_suspended_for_its_history(stream: Stream) -> None:
+    """What the step of the history was given is not what the roster says of the row."""
+    for second in range(1, 4):
+        stream.commit([(second, 1, 1.0)])
+    component = opened(stream)
+    component.add([row("a", 1.0)], SECOND)
+    work = component.fill_work(*component.next_fill())
+    component.suspend(work.rows, ["bad"])
+    assert not component.filling
+    (gone,) = component.rows()
+    assert (gone.since, gone.fill, gone.suspended) == (3, 3, "bad")
+    component.validate()
+    assert not opened(stream).filling
+
+
+def test_suspending_forgets_nothing_that_was_said_meanwhile(stream: Stream) -> None:
+    """The rows were suspected for a while, and the user dropped one."""
+    component = opened(stream)
+    component.add([row("a", 1.0)], None)
+    stream.commit([(5, 1, 1.0)])
+    _, work = served(component)
+    component.end("a", at=5 * SECOND, now=False)
+    component.suspend(work.rows, ["bad"])
+    (gone,) = component.rows()
+    assert (gone.until, gone.suspended) == (5 * SECOND, "bad")
+
+
+def test_rows_survive_a_restart(stream: Stream) -> None:
+    component = opened(stream)
+    rows = component.add([row("a", 1.0), row("b", 2.5)], None)
+    again = opened(stream)
+    assert again.rows() == rows
+    assert again.version > component.version, "a take-over is a version of its own"
+    assert again.row_count == 2
+
+
+def test_many_rows_that_are_over_are_forgotten(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.spark.select.component.PRUNE_AT", 2)
+    component = opened(stream)
+    component.add([row("a", 1.0), row("b", 1.0), row("c", 1.0)], None)
+    for name in ("a", "b"):
+        component.end(name, at=3 * SECOND, now=False)
+    stream.commit([(5, 1, 1.0)], wm=4)
+    served(component)
+    assert [r.query for r in component.rows()] == ["c"]
+    assert [r.query for r in opened(stream).rows()] == ["c"]
+
+
+def test_results_expected_go_up_at_once_and_down_slowly(stream: Stream) -> None:
+    """A step that turns out too large for Arrow is worse than one that was not needed."""
+    component = opened(stream)
+    stream.commit([(5, 1, 1.0)] * 4)
+    served(component, rows_out=4)
+    assert component.rows_rate == 1.0
+    assert component.work_at_head().rows_expected == 4
+    stream.commit([(6, 1, 1.0)] * 4)
+    served(component, rows_out=0)
+    assert component.rows_rate == 0.5
+
+
+def test_the_step_at_the_head_leaves_its_end_open(stream: Stream) -> None:
+    component = opened(stream)
+    component.add([row("a", 1.0)], None)
+    work = component.work_at_head()
+    assert work.transactions == {"roster": component.version}
+    assert [r.query for r in work.rows] == ["a"]
+
+
+def test_a_row_live_before_its_time_is_noticed(stream: Stream) -> None:
+    component = opened(stream)
+    component.add([row("a", 1.0)], None)
+    component.planned = -1
+    with pytest.raises(LocalError, match="is live since"):
+        component.validate()
+
+
+def test_the_columns_of_results() -> None:
+    assert result_schema(STREAM).names == [
+        "_query",
+        "_version",
+        "ts",
+        "meter",
+        "kwh",
+        "_step",
+        "_id",
+    ]
+
+
+def test_rows_never_end_by_themselves(stream: Stream) -> None:
+    component = opened(stream, ABOVE)
+    (added,) = component.add([row("a", 1.0)], None)
+    assert (added.until, added.cut) == (FOREVER, FOREVER)
