@@ -9,7 +9,7 @@ Promise    L4  a reader at any position sees every commit once, in order.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shoal.log.entries import RETAINED
 from shoal.log.reader import Reader
@@ -85,7 +85,7 @@ class Feed:
             return None
         chosen: list[Commit] = []
         rows = 0
-        for commit in self._after(after):
+        for commit in self._after(after, last):
             rows += rows_of(commit)
             if commit.step > last or (chosen and rows > rows_max):
                 break
@@ -96,10 +96,16 @@ class Feed:
             instance=self.instance, after=after, upto=chosen[-1].step, commits=tuple(chosen)
         )
 
-    def _after(self, after: int) -> Sequence[Commit]:
+    def _after(self, after: int, last: int) -> Sequence[Commit]:
         if after >= self._floor:
             return [commit for commit in self._commits if commit.step > after]
-        return Reader(self._root, self.instance, after=after).poll(commits_max=POLL_MAX)
+        reader = Reader(self._root, self.instance, after=after)
+        found = reader.poll(commits_max=POLL_MAX)
+        if found and found[0].first_step <= last < found[0].step:
+            # Its entries are gone: one commit stands for all, and it goes too far.
+            part = reader.segments_between(after, last)
+            return [replace(found[0], step=last, segments=part)]
+        return found
 
     def lost_before(self) -> int:
         """Steps up to this one may have lost tuples to retention; 0 if none has."""

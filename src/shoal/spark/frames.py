@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 
+from shoal.kernel.errors import StorageError
 from shoal.log.root import Root
 from shoal.log.segment import Segment
 from shoal.log.writer import Commit
@@ -46,6 +47,13 @@ def unstored(session: SparkSession, source: Source, stream: StreamDef, read: Ran
     parts = []
     for commit in read.commits:
         facts = commit.transactions
+        if commit.first_step < commit.step:
+            raise StorageError(
+                f"how steps {commit.first_step} to {commit.step} of {read.instance} were judged "
+                "is no longer known",
+                detail="the entries of its log are gone, and the stream is not stored",
+                hint="start the query from now on; a stream to look back on must be stored",
+            )
         if not facts.get("rows"):
             continue
         batch = source.batch(facts["in/from"], facts["in/source"])

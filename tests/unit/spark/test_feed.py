@@ -1,0 +1,110 @@
+"""A feed gives every commit once, in order, from memory or from the log (L4)."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from shoal.log.housekeep import Upkeep
+from shoal.log.root import Root
+from shoal.log.segment import write_segment
+from shoal.log.writer import Writer
+from shoal.spark.feed import Feed
+
+INSTANCE = "readings"
+_SCHEMA = pa.schema([("a", pa.int64()), ("_step", pa.int64()), ("_id", pa.int64())])
+
+
+def table(root: Path, *, upkeep: Upkeep | None = None) -> tuple[Root, Writer]:
+    opened = Root.open(root)
+    Writer.create(opened, INSTANCE, _SCHEMA)
+    options = {} if upkeep is None else {"upkeep": upkeep}
+    return opened, Writer.take_over(opened, INSTANCE, owner="test", **options)
+
+
+def commit(writer: Writer, *, rows: int) -> None:
+    step = writer.step + 1
+    segments = []
+    if rows:
+        data = pa.table(
+            {"a": [step] * rows, "_step": [step] * rows, "_id": list(range(rows))}, schema=_SCHEMA
+        )
+        segments = [
+            write_segment(writer.table, data, epoch=writer.epoch, step=step, part=0, partition={})
+        ]
+    writer.commit(step=step, segments=segments, transactions={"evmax": step})
+
+
+def walk(feed: Feed, after: int, *, rows_max: int, upto: int | None = None) -> list[list[int]]:
+    """The steps of each range until there is none."""
+    found = []
+    while (read := feed.next_range(after, rows_max=rows_max, upto_most=upto)) is not None:
+        assert read.after == after
+        after = read.upto
+        found.append([c.step for c in read.commits])
+    return found
+
+
+@pytest.mark.parametrize("released", [0, 3, 7])
+def test_L4_ranges_are_bounded_by_rows_and_leave_nothing_out(root: Path, released: int) -> None:
+    """At least one commit a range; what memory has let go of comes from the log."""
+    opened, writer = table(root)
+    for rows in (5, 0, 9, 1, 1, 0, 4):
+        commit(writer, rows=rows)
+    feed = Feed(opened, INSTANCE, after=0)
+    assert feed.poll()
+    assert not feed.poll()
+    feed.release(released)
+    assert walk(feed, 0, rows_max=6) == [[1, 2], [3], [4, 5, 6, 7]]
+    assert walk(feed, 2, rows_max=1, upto=4) == [[3], [4]]
+    assert walk(feed, 7, rows_max=6) == []
+
+
+def test_L4_a_feed_at_the_head(root: Path) -> None:
+    """It begins with the newest commit and still answers for what was before."""
+    opened, writer = table(root)
+    for _ in range(4):
+        commit(writer, rows=1)
+    feed = Feed.at_head(opened, INSTANCE)
+    feed.poll()
+    assert feed.head == 4
+    assert walk(feed, 1, rows_max=10) == [[2, 3, 4]]
+
+
+def test_L4_memory_is_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound the oldest are forgotten, and read again when asked for."""
+    monkeypatch.setattr("shoal.spark.feed.FEED_MAX", 3)
+    opened, writer = table(root)
+    feed = Feed(opened, INSTANCE, after=0)
+    for _ in range(8):
+        commit(writer, rows=1)
+        feed.poll()
+    assert len(feed._commits) == 3
+    assert walk(feed, 0, rows_max=2) == [[1, 2], [3, 4], [5, 6], [7, 8]]
+
+
+def test_L4_history_beyond_the_log(root: Path) -> None:
+    """The log was trimmed and forgotten: a range still ends where it was asked to end."""
+    upkeep = Upkeep(checkpoint_every=2, log_entries_kept=0, history_hours=0.0)
+    opened, writer = table(root, upkeep=upkeep)
+    for _ in range(9):
+        commit(writer, rows=1)
+        writer.housekeep(horizon=None)
+    feed = Feed.at_head(opened, INSTANCE)
+    feed.poll()
+    read = feed.next_range(0, rows_max=100, upto_most=5)
+    assert read is not None
+    assert read.upto <= 5
+    steps = [s.min_step for c in read.commits for s in c.segments if s.min_step <= read.upto]
+    assert sorted(steps) == list(range(1, read.upto + 1))
+
+
+def test_nothing_is_lost_yet(root: Path) -> None:
+    """What retention removed is known."""
+    opened, writer = table(root)
+    for _ in range(3):
+        commit(writer, rows=1)
+    feed = Feed.at_head(opened, INSTANCE)
+    assert feed.lost_before() == 0
+    writer.retain(below_step=3)
+    assert feed.lost_before() == 2
