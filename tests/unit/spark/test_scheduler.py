@@ -1,5 +1,7 @@
 """The scheduler: shares go by weight, nobody starves, idle time is not saved up, failures wait."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,7 +109,7 @@ def test_failures_wait_longer_each_time() -> None:
     for _ in range(20):
         waits.append(scheduler.failed("ill", 0).retry_at)
     assert waits[0] == BACKOFF_FIRST
-    assert all(b == min(2 * a, BACKOFF_MOST) for a, b in zip(waits, waits[1:], strict=False))
+    assert all(b == min(2 * a, BACKOFF_MOST) for a, b in itertools.pairwise(waits))
     assert scheduler.next(["ill"], BACKOFF_MOST - 1) is None
     assert scheduler.waiting_until(0) == BACKOFF_MOST
     assert scheduler.next(["ill"], BACKOFF_MOST) == "ill"
