@@ -1,0 +1,142 @@
+"""The floor: what runs here, what it reads, and what it still needs of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shoal.dataplane import commands as c
+from shoal.kernel.errors import LocalError
+from shoal.kernel.time import SECOND
+from shoal.log.leases import Leases
+from shoal.log.root import Root
+from shoal.spark.floor import LEASE_FOR, Floor
+from shoal.spark.ingest.component import IngestComponent, open_ingest
+from shoal.spark.ingest.push import PushSource
+from shoal.spark.select.component import SelectComponent, open_select
+from tests.unit.spark.small import EQUAL, INPUT, STREAM, Stream, opened, row, spec
+
+
+@pytest.fixture
+def stream(root: Path) -> Stream:
+    return Stream(Root.open(root))
+
+
+@pytest.fixture
+def floor(stream: Stream) -> Floor:
+    return Floor(stream.root, owner="peer-1")
+
+
+def select(floor: Floor, stream: Stream) -> SelectComponent:
+    component = opened(stream, feed=floor.feed(INPUT))
+    floor.add(component)
+    return component
+
+
+def ingest(floor: Floor, *, store: bool) -> IngestComponent:
+    definition = c.Ingest(instance=INPUT, stream=replace(STREAM, store=store))
+    component = open_ingest(floor.root, definition, owner="peer-1", weight=2.0, now=SECOND)
+    floor.add(component)
+    return component
+
+
+def test_who_runs_here_and_who_does_not(floor: Floor, stream: Stream) -> None:
+    component = select(floor, stream)
+    assert floor.select(component.instance) is component
+    assert floor.uncared == {component.instance: 0}
+    floor.remove(component.instance)
+    assert (floor.parts, floor.uncared) == ({}, {})
+    with pytest.raises(LocalError, match="does not run here as a select"):
+        floor.select(component.instance)
+    with pytest.raises(KeyError):
+        floor.scheduler.turn(component.instance)
+
+
+def test_an_ingest_is_no_select(root: Path) -> None:
+    floor = Floor(Root.open(root), owner="peer-1")
+    component = ingest(floor, store=True)
+    with pytest.raises(LocalError, match="does not run here as a select"):
+        floor.select(component.instance)
+    assert floor.scheduler.turn(component.instance).weight == 2.0
+
+
+def test_one_feed_for_all_readers(floor: Floor, stream: Stream) -> None:
+    """It is up to date whenever somebody asks for it."""
+    feed = floor.feed(INPUT)
+    stream.commit([(1, 1, 1.0)])
+    assert floor.feed(INPUT) is feed
+    assert feed.head == 1
+
+
+def test_a_stored_stream_is_read_from_its_segments(floor: Floor, stream: Stream) -> None:
+    select(floor, stream)
+    known = floor.inputs[INPUT]
+    assert (known.source, known.timestamp) == (None, "ts")
+
+
+def test_a_stream_that_is_not_stored_is_read_from_its_source(floor: Floor, stream: Stream) -> None:
+    """Also where its ingest runs elsewhere; where it runs here, through the ingest's own."""
+    unstored = replace(spec(), stream=replace(STREAM, store=False))
+    component = open_select(stream.root, unstored, floor.feed(INPUT), owner="peer-1", weight=1.0)
+    floor.add(component)
+    elsewhere = floor.inputs[INPUT].source
+    assert isinstance(elsewhere, PushSource)
+    mine = ingest(floor, store=False)
+    assert floor.inputs[INPUT].source is mine.ingest.source
+    assert floor.inputs[INPUT].source is not elsewhere
+    assert floor.readers(mine) == [component]
+    floor.scheduler.turn(component.instance).alone = True
+    assert floor.readers(mine) == [], "it failed in company"
+
+
+def test_the_slowest_reader_is_waited_for(floor: Floor, stream: Stream) -> None:
+    """A back-fill needs what everybody else has read long ago."""
+    assert floor.horizon(INPUT) is None
+    for second in (1, 2, 3):
+        stream.commit([(second, 1, 1.0)])
+    ahead = select(floor, stream)
+    assert floor.horizon(INPUT) == 3
+    behind = open_select(stream.root, spec(EQUAL), floor.feed(INPUT), owner="peer-1", weight=1.0)
+    floor.add(behind)
+    behind.add([row("a", 7)], SECOND)
+    assert floor.horizon(INPUT) == 0
+    floor.remove(behind.instance)
+    assert floor.horizon(INPUT) == ahead.position == 3
+
+
+def test_what_nobody_needs_is_let_go(floor: Floor, stream: Stream) -> None:
+    component = select(floor, stream)
+    stream.commit([(1, 1, 1.0)])
+    stream.commit([(2, 1, 1.0)])
+    feed = floor.feed(INPUT)
+    component.position = 1
+    floor.release(INPUT)
+    assert [commit.step for commit in feed._commits] == [2]
+    floor.remove(component.instance)
+    floor.release(INPUT)
+    assert [commit.step for commit in feed._commits] == [2], "there is nobody to ask"
+
+
+def test_a_reader_of_another_peer_s_stream_tells_where_it_is(floor: Floor, stream: Stream) -> None:
+    """Its lease is renewed in time, and not with every look."""
+    component = select(floor, stream)
+    leases = Leases(stream.root.folder("readers", INPUT))
+    floor.tail(SECOND)
+    (lease,) = leases.list(SECOND)
+    assert (lease.reader, lease.position, lease.expires) == ("peer-1", 0, SECOND + LEASE_FOR)
+    component.position = 1
+    stream.commit([(1, 1, 1.0)])
+    floor.tail(2 * SECOND)
+    assert floor.feeds[INPUT].head == 1, "its commits are found without being announced"
+    assert leases.horizon(2 * SECOND) == 0
+    floor.tail(SECOND + LEASE_FOR // 2)
+    assert leases.horizon(SECOND + LEASE_FOR // 2) == 1
+
+
+def test_readers_of_one_s_own_streams_need_no_lease(root: Path) -> None:
+    floor = Floor(Root.open(root), owner="peer-1")
+    ingest(floor, store=True)
+    component = open_select(floor.root, spec(), floor.feed(INPUT), owner="peer-1", weight=1.0)
+    floor.add(component)
+    floor.tail(SECOND)
+    assert Leases(floor.root.folder("readers", INPUT)).list(SECOND) == ()

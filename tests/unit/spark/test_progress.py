@@ -1,0 +1,93 @@
+"""What a peer has measured of its components: costs, rates, and the cycle they make together."""
+
+import pytest
+
+from shoal.kernel.time import SECOND
+from shoal.log.writer import Commit
+from shoal.spark.outcome import StepOutcome
+from shoal.spark.progress import RATE_OVER, Progress
+
+COMMIT = Commit(version=1, epoch=1, step=1, first_step=1, segments=(), transactions={}, info={})
+
+
+def outcome(instance: str, *, busy: float, rows_in: int = 0, rows_out: int = 0) -> StepOutcome:
+    return StepOutcome(
+        instance=instance, commit=COMMIT, rows_in=rows_in, rows_out=rows_out, busy=busy
+    )
+
+
+def run(progress: Progress, instance: str, *, steps: int, every: float, busy: float) -> None:
+    """A steady component: a thousand tuples each time."""
+    for n in range(1, steps + 1):
+        done = outcome(instance, busy=busy, rows_in=1000, rows_out=10)
+        progress.observe(done, int(n * every * SECOND))
+
+
+def test_before_the_first_step_nothing_is_known() -> None:
+    progress = Progress()
+    assert progress.cost("a") == {}
+    assert progress.cycle().seconds == 0.0
+
+
+def test_the_cost_comes_near_what_was_measured() -> None:
+    progress = Progress()
+    run(progress, "a", steps=50, every=1.0, busy=0.4)
+    cost = progress.cost("a")
+    assert list(cost) == ["step", "tuple_in", "tuple_out", "history", "roster", "error"]
+    told = cost["step"] + 1000 * cost["tuple_in"] + 10 * cost["tuple_out"]
+    assert told == pytest.approx(0.4, rel=0.1)
+
+
+def test_a_cost_is_fitted_again_after_each_step() -> None:
+    """It is kept between steps, because fitting takes a millisecond; never longer."""
+    progress = Progress()
+    run(progress, "a", steps=5, every=1.0, busy=0.1)
+    before = progress.cost("a")
+    assert progress.cost("a") == before
+    progress.observe(outcome("a", busy=3.0, rows_in=1000), 6 * SECOND)
+    assert progress.cost("a") != before
+
+
+def test_the_cycle_is_joint() -> None:
+    """T = sum a / (C - sum b lambda): twice the components, more than twice the cycle."""
+    one, two = Progress(), Progress()
+    run(one, "a", steps=200, every=1.0, busy=0.1)
+    for name in ("a", "b"):
+        run(two, name, steps=200, every=1.0, busy=0.1)
+    assert one.cycle().seconds > 0
+    assert two.cycle().seconds >= 2 * one.cycle().seconds
+
+
+def test_rates_are_averages_over_some_seconds() -> None:
+    """One burst is no trend: a step's rate counts by the time that it stands for."""
+    steady, burst = Progress(), Progress()
+    for progress in (steady, burst):
+        run(progress, "a", steps=60, every=1.0, busy=0.1)
+    burst.observe(outcome("a", busy=0.1, rows_in=50_000, rows_out=10), 61 * SECOND)
+    steady.observe(outcome("a", busy=0.1, rows_in=1000, rows_out=10), 61 * SECOND)
+    ratio = burst._measured["a"].in_rate / steady._measured["a"].in_rate
+    assert 1.5 < ratio < 50 / RATE_OVER + 2.5
+
+
+def test_a_pause_counts_whole() -> None:
+    """After a silence longer than the average's memory only the new rate is true."""
+    progress = Progress()
+    run(progress, "a", steps=60, every=1.0, busy=0.1)
+    progress.observe(outcome("a", busy=0.1, rows_in=1000), int((60 + 100) * SECOND))
+    assert progress._measured["a"].in_rate == pytest.approx(10.0)
+
+
+def test_two_steps_in_the_same_instant_are_no_infinity() -> None:
+    progress = Progress()
+    for _ in range(2):
+        progress.observe(outcome("a", busy=0.1, rows_in=1000), SECOND)
+    assert progress.cycle().seconds >= 0
+
+
+def test_whoever_left_weighs_nothing() -> None:
+    progress = Progress()
+    run(progress, "a", steps=5, every=1.0, busy=0.1)
+    progress.forget("a")
+    progress.forget("never there")
+    assert progress.cost("a") == {}
+    assert progress.cycle().seconds == 0.0

@@ -1,0 +1,82 @@
+"""Pictures of components and steps: what is shown is what the tables and the turn say."""
+
+from pathlib import Path
+
+import pytest
+
+from shoal.log.root import Root
+from shoal.spark.outcome import StepOutcome
+from shoal.spark.scheduler import Turn
+from shoal.spark.select.component import SelectComponent
+from shoal.spark.views import component_view, step_done
+from tests.unit.spark.small import INPUT, SECOND, Stream, opened, row
+
+
+@pytest.fixture
+def component(root: Path) -> SelectComponent:
+    stream = Stream(Root.open(root))
+    component = opened(stream)
+    component.add([row("a", 1.0)], None)
+    stream.commit([(5, 1, 1.0)], wm=3)
+    component.feed.poll()
+    return component
+
+
+def turn(failures: int = 0) -> Turn:
+    return Turn(weight=1.0, passed=0.0, failures=failures)
+
+
+def stepped(component: SelectComponent, counters: dict[str, int]) -> StepOutcome:
+    read = component.next_range()
+    assert read is not None
+    work = component.work(read)
+    totals = {f"n/{key}": n for key, n in counters.items()}
+    commit = work.writer.commit(
+        step=work.writer.step + 1,
+        segments=[],
+        transactions={**work.transactions, **totals},
+        info={"wall": "77"},
+    )
+    component.done(upto=read.upto, rows_in=1, rows_out=0)
+    return StepOutcome(
+        instance=component.instance,
+        commit=commit,
+        rows_in=1,
+        rows_out=0,
+        roster_rows=1,
+        source_committed=work.source_committed,
+        counters=counters,
+    )
+
+
+def test_a_component_that_is_behind(component: SelectComponent) -> None:
+    view = component_view(component, turn(), reason="an old one", cost={"step": 0.1})
+    assert (view.kind, view.state, view.reason) == ("select", "waiting", "")
+    assert (view.lag, view.positions, view.watermark) == (1, {INPUT: 0}, None)
+    assert (view.epoch, view.step) == (component.writer.epoch, component.writer.step)
+    assert (view.roster_rows, view.roster_version) == (1, component.version)
+    assert view.cost == {"step": 0.1}
+
+
+def test_a_component_after_a_step(component: SelectComponent) -> None:
+    stepped(component, {"error/a": 3})
+    view = component_view(component, turn(), reason="", cost={})
+    assert (view.lag, view.positions, view.watermark) == (0, {INPUT: 1}, 3 * SECOND)
+    assert view.counters == {"error/a": 3}
+
+
+def test_failing_comes_before_running(component: SelectComponent) -> None:
+    component.running = True
+    assert component_view(component, turn(), reason="x", cost={}).state == "running"
+    failing = component_view(component, turn(2), reason="job: no", cost={})
+    assert (failing.state, failing.failures, failing.reason) == ("failing", 2, "job: no")
+
+
+def test_a_step_is_reported_with_its_stamps(component: SelectComponent) -> None:
+    """From the two stamps whoever watches tells the latency."""
+    done = step_done(component, stepped(component, {"error/a": 3}))
+    assert (done.committed, done.source_committed) == (77, 1)
+    assert (done.positions, done.watermark) == ({INPUT: 1}, 3 * SECOND)
+    assert (done.step, done.epoch) == (component.writer.step, component.writer.epoch)
+    assert done.counters == {"error/a": 3}
+    assert (done.rows_in, done.rows_out, done.roster_rows, done.group) == (1, 0, 1, 1)
