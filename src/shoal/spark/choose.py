@@ -11,6 +11,7 @@ from shoal.log.leases import Leases
 from shoal.spark.deliver.crew import Crew
 from shoal.spark.floor import Floor, Part
 from shoal.spark.ingest.component import IngestComponent
+from shoal.spark.scheduler import ATTEMPTS_BEFORE_BISECTION
 from shoal.spark.select.component import SelectComponent
 from shoal.spark.turns import (
     BisectTurn,
@@ -134,10 +135,9 @@ class Chooser:
     def _fill_turn(self, component: SelectComponent) -> Turn:
         row, read = component.next_fill()
         work = component.fill_work(row, read)
-        kind = BisectTurn if self._floor.scheduler.suspects_rows(component.instance) else SelectTurn
         shared = self._floor.inputs[component.spec.input]
         names = (component.instance,)
-        if kind is BisectTurn:
+        if component.fill_failures >= ATTEMPTS_BEFORE_BISECTION:
             return BisectTurn(instances=names, input=shared, read=read, work=work, fill=row)
         return SelectTurn(instances=names, input=shared, read=read, works=(work,), fill=row)
 

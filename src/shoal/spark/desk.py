@@ -179,15 +179,10 @@ class Desk:
 
     def finished(self, done: Finished, now: Instant) -> None:
         """Take in what a turn gave."""
-        for instance in done.turn.instances:
-            self._floor.scheduler.idle(instance)
+        self._over(done.turn)
         if isinstance(done.turn, DeliverTurn):
             self._crew.finished(done.turn.work, done.outcomes, now)
             return
-        for instance in done.turn.instances:
-            self._floor.undecided.pop(instance, None)
-            if instance in self._floor.parts:
-                self._floor.parts[instance].running = False
         if not done.outcomes and isinstance(done.turn, IngestTurn | TogetherTurn):
             self._found_nothing(done.turn, now)
         for outcome in done.outcomes:
@@ -197,10 +192,18 @@ class Desk:
                 case StepOutcome():
                     self._stepped(done.turn, outcome, now)
                 case StepFailed():
-                    self._failed(outcome, now)
+                    self._failed(done.turn, outcome, now)
                 case Guilty():
                     self._suspend(done.turn, outcome, now)
         self._ask_again(now)
+
+    def _over(self, turn: Turn) -> None:
+        """Its components may be chosen again, and asked."""
+        for instance in turn.instances:
+            self._floor.scheduler.idle(instance)
+            self._floor.undecided.pop(instance, None)
+            if instance in self._floor.parts:
+                self._floor.parts[instance].running = False
 
     def _ask_again(self, now: Instant) -> None:
         waiting, self._waiting = self._waiting, []
@@ -251,7 +254,7 @@ class Desk:
                 )
             )
 
-    def _failed(self, outcome: StepFailed, now: Instant) -> None:
+    def _failed(self, from_turn: Turn, outcome: StepFailed, now: Instant) -> None:
         if outcome.fenced:
             self._drop_component(outcome.instance)
             self._report(FencedOff(instance=outcome.instance, reason=outcome.reason))
@@ -260,6 +263,8 @@ class Desk:
         component = self._floor.parts[outcome.instance]
         if isinstance(component, SelectComponent):
             component.undone()
+            if isinstance(from_turn, SelectTurn) and from_turn.fill is not None:
+                component.fill_failures += 1
         elif isinstance(component, IngestComponent):
             component.failed(outcome, turn.failures)
         self._reasons[outcome.instance] = f"{outcome.phase}: {outcome.reason}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from shoal.dataplane.rows import RosterRow
+from shoal.kernel.errors import Fenced
 from shoal.kernel.time import Instant
 from shoal.log.writer import Writer
 from shoal.query.catalog import Column, StreamDef
@@ -165,7 +166,12 @@ class HousekeepTurn:
             for writer in self.writers:
                 writer.housekeep(horizon=self.horizon)
         except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
-            failed = StepFailed(instance=self.instances[0], phase="housekeep", cause=error)
+            failed = StepFailed(
+                instance=self.instances[0],
+                phase="housekeep",
+                cause=error,
+                fenced=isinstance(error, Fenced),
+            )
             return Finished(turn=self, outcomes=(failed,))
         return Finished(turn=self, outcomes=())
 

@@ -62,6 +62,8 @@ class SelectComponent:
         self.running = False
         self.rows_rate = 0.0
         self._fill_turn = False
+        #: Steps of the back-fill that failed in a row; live steps between them go well maybe.
+        self.fill_failures = 0
         self._rows_seen = 0
         self._log = log
         loaded = log.claim(writer.epoch)
@@ -181,6 +183,7 @@ class SelectComponent:
 
     def filled(self, row: RosterRow, upto: int) -> None:
         """A piece of history was committed for a row."""
+        self.fill_failures = 0
         for fill in self._fills:
             if fill.row.identity == row.identity:
                 fill.position = upto
@@ -239,6 +242,7 @@ class SelectComponent:
         They come as the step had them: a back-fill's without its live part, and a row that was
         changed meanwhile without the change.
         """
+        self.fill_failures = 0
         names = [row.identity for row in rows]
         known = [self._rows[name] for name in names]
         self._put(
