@@ -24,12 +24,22 @@ import duckdb
 import pyarrow as pa
 
 from shoal.cli.local import Mesh
-from shoal.dataplane.rows import FOREVER, RosterRow
+from shoal.dataplane.rows import ALWAYS, FOREVER, RosterRow
 from shoal.log.rosterlog import RosterLog
 from tests.oracle.model import Judged, entries, micros
 from tests.oracle.world import COLUMNS, arrow_of
 
-__all__ = ["Oracle", "Text", "Wrong", "check_order", "check_query", "roster_rows", "text_of"]
+__all__ = [
+    "Oracle",
+    "Text",
+    "Wrong",
+    "check_order",
+    "check_query",
+    "check_shed",
+    "check_untouched",
+    "roster_rows",
+    "text_of",
+]
 
 _ORDINAL_BITS = 35
 
@@ -62,6 +72,11 @@ class Oracle:
 
     def close(self) -> None:
         self._duck.close()
+
+    def greatest(self, step: int) -> int:
+        """The greatest event time of the ok tuples up to a source step."""
+        seen = [micros(j.values["ts"]) for j in self.ok if j.step <= step and j.values]
+        return max(seen, default=ALWAYS)
 
     def expected(self, rows: Iterable[RosterRow], texts: Mapping[int, Text]) -> "Counter[Any]":
         """The bag of rows that these versions of a query must have given (Q1)."""
@@ -118,8 +133,20 @@ def check_order(got: pa.Table, *, source: Path, select: Path, name: str = "") ->
         raise Wrong(f"Q1: {name} has a tuple twice")
     consumed = _consumed(select, source.name)
     for step, _, identity in keys:
-        if not identity >> _ORDINAL_BITS in consumed.get(step, range(0)):
+        if identity >> _ORDINAL_BITS not in consumed.get(step, range(0)):
             raise Wrong(f"O1: {name} step {step} has tuple {identity}, of another range")
+
+
+def check_shed(*, rows: int, lost: int, ok: int) -> None:
+    """Raise Wrong unless what a query that wants all did not get was counted, to the tuple (S3)."""
+    if rows + lost != ok:
+        raise Wrong(f"S3: {rows} rows and {lost} counted as shed make {rows + lost}, not {ok}")
+
+
+def check_untouched(rows: Sequence[RosterRow]) -> None:
+    """Raise Wrong unless a query that nobody touched is as it was (Q3)."""
+    if len(rows) != 1 or (rows[0].until, rows[0].cut) != (FOREVER, FOREVER) or rows[0].suspended:
+        raise Wrong(f"Q3: a change to another query changed {rows}")
 
 
 def _consumed(select: Path, source: str) -> dict[int, range]:

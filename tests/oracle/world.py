@@ -1,7 +1,7 @@
-"""A made-up world: tuples that are late, malformed, doubled, NULL, ahead, extreme; as files or pushed.
+"""A made-up world: tuples that are late, malformed, doubled, NULL, ahead of the clock, extreme.
 
     world = World(seed=7)
-    world.drop(folder, files=12, rows=200)      more files in the folder, in the order of their times
+    world.drop(folder, files=12, rows=200)      a round of files in the folder
 
 Every file knows what it holds, so the oracle needs no reader of files: `File.tuples` are values as
 they were meant, None where the line is malformed. One seed gives one world.
@@ -84,7 +84,7 @@ class World:
         self.format = format
         self.files: list[File] = []
         self._made = 0
-        self._clock = {split: _BASE for split in SPLITS}
+        self._clock = dict.fromkeys(SPLITS, _BASE)
 
     def drop(self, folder: Path, *, files: int, rows: int, idle: bool = True) -> list[File]:
         """Put a round of files into the folder at one instant; `idle` False leaves that split out.

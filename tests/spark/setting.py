@@ -10,7 +10,7 @@ The engine's clock is the machine's plus `ahead`, so that a test makes time pass
 
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,14 @@ from shoal.cli.local import Mesh, stream_instance
 from shoal.dataplane.reports import Report
 from shoal.kernel.time import parse_duration
 from shoal.spark.engine import SparkEngine, wall_clock
-from tests.oracle.checker import Oracle, Text, check_order, check_query, text_of
+from tests.oracle.checker import (
+    Oracle,
+    Text,
+    check_order,
+    check_query,
+    roster_rows,
+    text_of,
+)
 from tests.oracle.model import Judged, judge
 from tests.oracle.predicates import in_duckdb
 from tests.oracle.world import COLUMNS, SCHEMA, SPLIT_BY, World
@@ -31,7 +38,7 @@ from tests.oracle.world import COLUMNS, SCHEMA, SPLIT_BY, World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Setting"]
+__all__ = ["Setting", "create_stream"]
 
 
 class Setting:
@@ -48,9 +55,10 @@ class Setting:
         store: bool = True,
         lateness: str = "10 seconds",
         functions: Sequence[str] = (),
+        world: World | None = None,
     ) -> None:
         self.root, self.source = folder / "root", folder / "in"
-        self.world = World(seed, format=format)
+        self.world = world or World(seed, format=format)
         self.ahead = 0
         self._spark, self._functions = spark, tuple(functions)
         self._patch = pytest.MonkeyPatch()
@@ -61,13 +69,12 @@ class Setting:
         self._lateness = lateness
         self.texts: dict[str, dict[int, Text]] = {}
         self.reports: list[Report] = []
-        self.source.mkdir(parents=True)
+        #: Queries that were given a start.
+        self.from_the_past: dict[str, None] = {}
+        self.source.mkdir(parents=True, exist_ok=True)
         self.mesh = self._open()
-        source = shoal.files(
-            self.source, format=format, split_by=SPLIT_BY, files_per_step=files_per_step
-        )
-        self.stream = self.mesh.create_stream(
-            "w", SCHEMA, timestamp="ts", lateness=lateness, store=store, source=source
+        create_stream(
+            self.mesh, self.source, format, files_per_step, store=store, lateness=lateness
         )
 
     def __enter__(self) -> "Setting":
@@ -97,6 +104,8 @@ class Setting:
         shown = ", ".join(columns)
         texts = [(name, f"SELECT {shown} FROM w WHERE {where}") for name, where in queries.items()]
         self.mesh.select_many(texts, **options)  # type: ignore[arg-type]
+        if options.get("start"):
+            self.from_the_past |= dict.fromkeys(queries)
         for name, where in queries.items():
             self.texts[name] = {1: text_of(_duck(where), columns)}
 
@@ -111,6 +120,15 @@ class Setting:
         """More files, and wait until they are answered."""
         self.world.drop(self.source, files=files, rows=rows, idle=idle)
         self.drain()
+
+    def read_catalog(self) -> None:
+        """What queries were asked, as the catalog has it: also what was never acknowledged."""
+        for path in sorted((self.root / "catalog" / "queries").iterdir()):
+            for definition in self.mesh._catalog.history("queries", path.name):
+                where = str(definition.body["text"]).partition(" WHERE ")[2]
+                version = int(definition.body["version"])
+                text = text_of(_duck(where), definition.body["columns"])
+                self.texts.setdefault(path.name, {})[version] = text
 
     def drain(self) -> None:
         self.mesh.drain(timeout=300)
@@ -127,11 +145,25 @@ class Setting:
         self.reports += self.mesh.reports()
         return self.reports
 
+    def wait_for(self, kind: type[Report]) -> Report:
+        """The first report of a kind from now on."""
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            found = [report for report in self.mesh.reports() if isinstance(report, kind)]
+            if found:
+                return found[0]
+            time.sleep(0.02)
+        raise AssertionError(f"no {kind.__name__} in time")
+
     # What is true
+
+    def counter(self, name: str) -> int:
+        """A counter, over all components; counters outlive whoever counted."""
+        return sum(v.counters.get(name, 0) for v in self.mesh.status().components)
 
     @property
     def instance(self) -> str:
-        return stream_instance(self.stream)
+        return stream_instance(self.mesh._stream("w"))
 
     @property
     def table(self) -> Path:
@@ -156,6 +188,18 @@ class Setting:
             oracle.close()
         return oracle
 
+    def check_intervals(self, oracle: Oracle, names: Iterable[str] = ()) -> None:
+        """A row counts from the greatest event time consumed; versions follow on one another."""
+        for name in names or self.texts:
+            if name in self.from_the_past:
+                continue
+            rows = roster_rows(self.root, name)
+            for before, row in zip([None, *rows], rows, strict=False):
+                if before is None:
+                    assert row.start == oracle.greatest(row.since), f"Q1: {row} starts too late"
+                else:
+                    assert row.start == before.until, f"Q1: {name}: a gap between versions"
+
     def _check_one(self, oracle: Oracle, name: str) -> pa.Table:
         got = check_query(self.mesh, self.root, oracle, name, self.texts[name])
         body = self.mesh._catalog.history("queries", name)[-1].body
@@ -164,6 +208,22 @@ class Setting:
             select = self.root / "tables" / piece["instance"]
             check_order(part, source=self.table, select=select, name=name)
         return got
+
+
+def create_stream(
+    mesh: Mesh,
+    source: Path,
+    format: str,  # noqa: A002
+    files_per_step: int,
+    *,
+    store: bool,
+    lateness: str,
+) -> None:
+    """The stream of all worlds, unless it is there already."""
+    if "w" in mesh._streams:
+        return
+    files = shoal.files(source, format=format, split_by=SPLIT_BY, files_per_step=files_per_step)
+    mesh.create_stream("w", SCHEMA, timestamp="ts", lateness=lateness, store=store, source=files)
 
 
 def _duck(where: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import shoal
+from tests.oracle.model import entries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +31,6 @@ def test_Q1_each_split_has_its_watermark(root: Path, tmp_path: Path, spark: "Spa
         mesh.create_stream("s", "ts TIMESTAMP, a INT", timestamp="ts", source=files)
         mesh.drain(timeout=120)
         (view,) = mesh.status().components
-        names = [key for key in mesh._engine._desk._components[view.instance].writer.transactions]
-    assert sorted(key[6:] for key in names if key.startswith("split/")) == sorted(FOLDERS)
+        names = [key for e in entries(root / "tables" / view.instance) for key in e.state]
+    assert sorted({key[6:] for key in names if key.startswith("split/")}) == sorted(FOLDERS)
     assert view.watermark == 1_709_251_200_000_000
