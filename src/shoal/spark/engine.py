@@ -92,12 +92,8 @@ class SparkEngine:
 
     def call(self, command: c.Command, *, timeout: float) -> Answer:
         """Carry out one command; durable when it returns."""
-        if not self._thread.is_alive():
-            raise LocalError(
-                "the engine has stopped", detail=repr(self._broken) if self._broken else "closed"
-            )
         asked = _Asked(command, Future())
-        self._events.put(asked)
+        self._put(asked)
         return asked.answer.result(timeout)
 
     def announce(self, instance: str) -> None:
@@ -113,14 +109,14 @@ class SparkEngine:
 
     def view(self) -> EngineView:
         """The engine's state after the event it is dealing with."""
-        asked = _Look(Future())
-        self._events.put(asked)
-        return asked.answer.result()
+        look = _Look(Future())
+        self._put(look)
+        return look.answer.result()
 
     def lagging(self, asked: Instant) -> ComponentView | None:
         """A component that has not yet answered all that was there at this instant."""
         look = _LookForLag(asked, Future())
-        self._events.put(look)
+        self._put(look)
         return look.answer.result()
 
     def wait(self, seen: int, *, timeout: float) -> int:
@@ -137,11 +133,19 @@ class SparkEngine:
         self._commits.shutdown(wait=True)
         self._desk.close()
 
+    def _put(self, question: "_Asked | _Look | _LookForLag") -> None:
+        """Ask the engine's thread; if it has ended meanwhile, nobody else would answer."""
+        self._events.put(question)
+        if not self._thread.is_alive():
+            self._refuse_the_rest()
+
     def _run(self) -> None:
         stopping = False
+        events: list[object] = []
         try:
             while not (stopping and self._free == self._size):
-                for event in self._next_events():
+                events = self._next_events()
+                for event in events:
                     stopping = self._handle(event) or stopping
                 if not stopping:
                     self._dispatch()
@@ -149,6 +153,9 @@ class SparkEngine:
             self._broken = error
             raise
         finally:
+            self._desk.abandon()
+            for event in events:
+                self._refuse(event)
             self._refuse_the_rest()
 
     def _next_events(self) -> list[object]:
@@ -197,11 +204,14 @@ class SparkEngine:
             self._workers.submit(work).add_done_callback(self._events.put)
 
     def _refuse_the_rest(self) -> None:
-        self._desk.abandon()
         while True:
             try:
-                event = self._events.get_nowait()
+                self._refuse(self._events.get_nowait())
             except queue.Empty:
                 return
-            if isinstance(event, _Asked | _Look | _LookForLag):
-                event.answer.set_exception(LocalError("the engine has stopped"))
+
+    def _refuse(self, event: object) -> None:
+        """Tell whoever asked, unless there is an answer already."""
+        if isinstance(event, _Asked | _Look | _LookForLag) and not event.answer.done():
+            why = repr(self._broken) if self._broken else "closed"
+            event.answer.set_exception(LocalError("the engine has stopped", detail=why))
