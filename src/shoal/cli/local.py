@@ -14,10 +14,12 @@ catalog, rows in the roster logs, positions in the tables. What was written to t
 not reached a roster yet is put right at the start.
 """
 
+import contextlib
 import os
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -135,8 +137,16 @@ class Mesh:
             source=source,
         )
         stream.validate()
-        self._catalog.create("streams", stream.name, stream.to_json())
-        self._start_stream(stream)
+        if timestamp:
+            stream = replace(stream, timestamp=stream.column(timestamp).name)
+        made = self._catalog.create("streams", stream.name, stream.to_json())
+        try:
+            self._start_stream(stream)
+        except ShoalError:
+            # A definition that cannot run would keep the mesh from being opened again.
+            self._catalog.drop("streams", stream.name, version=made.version)
+            del self._streams[stream.name]
+            raise
         return stream
 
     def append(
@@ -159,8 +169,7 @@ class Mesh:
         if instance not in self._spools:
             folder = self._root.folder("spools", instance)
             self._spools[instance] = Spool(folder, bytes_max=SPOOL_BYTES_MAX)
-        table = rows if isinstance(rows, pa.Table) else arrow_rows(known, rows)
-        position = self._spools[instance].append(client, sequence, table)
+        position = self._spools[instance].append(client, sequence, arrow_rows(known, rows))
         self._engine.announce(instance)
         return position
 
@@ -223,6 +232,9 @@ class Mesh:
         except ShoalError:
             for instance, query in added:
                 self._call(c.DropRow(instance=instance, query=query, now=True))
+            for definition in batch.made:
+                with contextlib.suppress(ShoalError):  # its sink may not have been accepted yet
+                    self._of_sink(c.EndDelivery, definition)
             self._forget(batch.made)
             raise
         return [Query(self, name) for name, _, _ in parsed]

@@ -33,10 +33,14 @@ def push() -> SourceDef:
     return SourceDef(kind="push", options={})
 
 
-def arrow_rows(stream: StreamDef, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """The rows as a table of the stream's columns."""
+def arrow_rows(stream: StreamDef, rows: pa.Table | Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The rows as a table of the stream's columns; a column that is not given is NULL."""
     schema = pa.schema([(column.name, arrow_type(column.type)) for column in stream.columns])
-    unknown = [key for row in rows for key in row if key not in schema.names]
+    if isinstance(rows, pa.Table):
+        given = rows.column_names
+    else:
+        given = [key for row in rows for key in row]
+    unknown = [name for name in given if name not in schema.names]
     if unknown:
         raise UserError(
             f"column {unknown[0]!r} is not in stream {stream.name}",
@@ -44,8 +48,13 @@ def arrow_rows(stream: StreamDef, rows: Sequence[Mapping[str, Any]]) -> pa.Table
             hint="leave it out, or create a stream that has it",
         )
     try:
-        return pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        if not isinstance(rows, pa.Table):
+            return pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+        for field in schema:
+            if field.name not in given:
+                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+        return rows.select(schema.names).cast(schema)
+    except (pa.ArrowException, KeyError, OverflowError, ValueError) as error:
         raise UserError(
             f"rows do not fit stream {stream.name}",
             detail=str(error),

@@ -39,6 +39,8 @@ SOURCE_OPTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "rate": (("rows_per_second",), ("splits", "seed")),
     "push": ((), ()),
 }
+#: Options that are whole numbers from 1 up.
+_COUNTS = ("files_per_step", "rows_per_second", "splits")
 #: Characters that Delta readers cannot take in a column's name, and what we quote with.
 _FORBIDDEN = " ,;{}()\n\t=.`"
 _SEPARATORS = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^\s,()`]+))\s*")
@@ -78,6 +80,11 @@ class SourceDef:
             if not self.options.get(option):
                 what = f"source {self.kind} needs the option {option!r}"
                 raise UserError(what, hint=f"write {self.kind}({option} => '...')")
+        for option in _COUNTS:
+            given = self.options.get(option, "1")
+            if not given.isdecimal() or int(given) < 1:
+                what = f"{option} {given!r} of source {self.kind} cannot be used"
+                raise UserError(what, hint="write a whole number from 1 up")
         if self.kind == "files" and self.options["format"] not in _FORMATS:
             hint = nearest(self.options["format"], list(_FORMATS)) or ", ".join(_FORMATS)
             raise UserError(f"format {self.options['format']!r} cannot be read", hint=hint)

@@ -16,6 +16,8 @@ from shoal.query.catalog import (
 )
 from tests.property.streams import READINGS
 
+_FILES = {"path": "/in", "format": "json"}
+
 
 def test_a_schema_of_any_alphabet() -> None:
     columns = parse_schema("ts timestamp, `größe` decimal(10, 2), 気温 double,\n Name string")
@@ -80,6 +82,8 @@ def test_the_canonical_name_tells_definitions_apart() -> None:
         ({"source": SourceDef(kind="fils", options={})}, "did you mean files"),
         ({"source": SourceDef(kind="files", options={"path": "x"})}, "needs the option"),
         ({"source": SourceDef(kind="push", options={"path": "x"})}, "not known"),
+        ({"source": SourceDef(kind="rate", options={"rows_per_second": "0"})}, "from 1 up"),
+        ({"source": SourceDef(kind="files", options={**_FILES, "files_per_step": "x"})}, "'x'"),
         ({"columns": ()}, "1 to"),
         ({"columns": (Column(name="_id", type="INT"),)}, "reserved"),
     ],

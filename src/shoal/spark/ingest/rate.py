@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from shoal.kernel.errors import UserError
 from shoal.kernel.time import SECOND, Instant
 from shoal.query.catalog import Column, SourceDef, StreamDef, quote
 from shoal.spark.ingest.source import ROW_IN_TASK, Batch, Raw
@@ -28,12 +27,7 @@ class RateSource:
     parts_are_positions = False
 
     def __init__(self, definition: SourceDef, *, started: Instant) -> None:
-        rate = definition.options["rows_per_second"]
-        if not rate.isdigit() or int(rate) < 1:
-            raise UserError(
-                f"rows_per_second {rate!r} cannot be used", hint="write a whole number from 1 up"
-            )
-        self._rate = int(rate)
+        self._rate = int(definition.options["rows_per_second"])
         self._splits = int(definition.options.get("splits", "1"))
         self._seed = int(definition.options.get("seed", "0"))
         self._started = started

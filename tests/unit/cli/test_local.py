@@ -1,0 +1,343 @@
+"""The way in: what it refuses, what it undoes, and what it does again after a restart.
+
+Most tests run on an engine that only remembers what it was asked. Results are judged in
+tests/spark, and so are crashes between catalog and roster.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import shoal
+from shoal.cli import local
+from shoal.cli.local import Mesh, stream_instance
+from shoal.dataplane import commands as c
+from shoal.dataplane.reports import ComponentView
+from shoal.dataplane.rows import FOREVER
+from shoal.kernel.errors import ShoalError, UserError
+from shoal.log.root import Root
+from shoal.query.draft import parse_selection
+from tests.property.spark_types import answers
+from tests.property.streams import READINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = "ts TIMESTAMP, meter INT, kwh DOUBLE"
+HOT = "SELECT ts, kwh FROM readings WHERE kwh > 3.5"
+HOTTER = "SELECT ts, kwh FROM readings WHERE kwh > 4.5"
+SEVEN = "SELECT ts, meter FROM readings WHERE meter = 7"
+CELLS = {
+    draft.probe: answers(draft)
+    for draft in (parse_selection(text, READINGS) for text in (HOT, SEVEN))
+}
+
+
+class Engine:
+    """Answers what an engine answers, and refuses one kind of command at will."""
+
+    def __init__(self, session: object, root: Root, *, owner: str) -> None:
+        self.asked: list[c.Command] = []
+        self.refuses: type = type(None)
+        self.closed = False
+        #: Who is behind, look by look; the last for ever.
+        self.behind: list[ComponentView | None] = [None]
+
+    def call(self, command: c.Command, *, timeout: float) -> Mapping[str, object]:
+        if isinstance(command, self.refuses):
+            raise UserError("no room")
+        self.asked.append(command)
+        match command:
+            case c.Analyze():
+                if command.probe not in CELLS:
+                    raise UserError("not that", detail="[DATATYPE_MISMATCH] no such > here")
+                return {"cells": tuple(CELLS[command.probe])}
+            case c.Start():
+                return {"rows": ()}
+            case _:
+                return {}
+
+    def of(self, kind: type) -> list[Any]:
+        return [command for command in self.asked if isinstance(command, kind)]
+
+    def announce(self, instance: str) -> None:
+        """Nobody reads."""
+
+    def lagging(self, asked: int) -> ComponentView | None:
+        worst = self.behind[0]
+        self.behind = self.behind[1:] or self.behind
+        return worst
+
+    def wait(self, seen: int, *, timeout: float) -> int:
+        return seen + 1
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def opened(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mesh]:
+    """A mesh on an engine that does nothing, with one stream that takes pushed rows."""
+    monkeypatch.setattr(local, "SparkEngine", Engine)
+    mesh = again(root)
+    mesh.create_stream("readings", SCHEMA, timestamp="TS", source=shoal.push())
+    yield mesh
+    mesh.close()
+
+
+def again(root: Path) -> Mesh:
+    session: Any = None
+    return Mesh(Root.open(root), session, owns_session=False)
+
+
+def engine(mesh: Mesh) -> Engine:
+    found: Any = mesh._engine
+    return found  # type: ignore[no-any-return]
+
+
+def test_the_event_time_has_its_declared_spelling(opened: Mesh) -> None:
+    (start,) = engine(opened).of(c.Start)
+    assert start.component.stream.timestamp == "ts"
+
+
+def test_a_stream_that_cannot_start_leaves_nothing(opened: Mesh, root: Path) -> None:
+    """Or its definition would keep the mesh from being opened again."""
+    engine(opened).refuses = c.Start
+    with pytest.raises(UserError, match="no room"):
+        opened.create_stream("other", SCHEMA, timestamp="ts", source=shoal.push())
+    engine(opened).refuses = type(None)
+    with pytest.raises(UserError, match="stream other is not known"):
+        opened.select("q", "SELECT ts FROM other")
+    assert len(engine(again(root)).of(c.Start)) == 1
+    opened.create_stream("other", SCHEMA, timestamp="ts", source=shoal.push())
+
+
+def test_a_name_of_a_stream_is_taken_once(opened: Mesh) -> None:
+    with pytest.raises(UserError, match="exists already"):
+        opened.create_stream("READINGS", SCHEMA, source=shoal.push())
+    assert len(engine(opened).of(c.Start)) == 1
+
+
+def test_another_definition_is_another_instance(opened: Mesh) -> None:
+    other = opened.create_stream("other", SCHEMA, source=shoal.push())
+    opened.create_stream("third", SCHEMA, timestamp="ts", source=shoal.push())
+    names = [start.component.instance for start in engine(opened).of(c.Start)]
+    assert len(dict.fromkeys(names)) == 3
+    assert stream_instance(other) in names
+
+
+def test_queries_of_one_signature_share_a_component(opened: Mesh) -> None:
+    opened.select_many([("a", HOT), ("b", HOTTER)], keep=0.5, weight=2.0)
+    (add,) = engine(opened).of(c.AddRows)
+    assert [(row.query, row.parameters) for row in add.rows] == [("a", (3.5,)), ("b", (4.5,))]
+    assert {(row.version, row.keep, row.weight) for row in add.rows} == {(1, 0.5, 2.0)}
+    assert len(engine(opened).of(c.Start)) == 2
+    assert len(engine(opened).of(c.Analyze)) == 1
+    opened.select("s", SEVEN)
+    assert len(engine(opened).of(c.Start)) == 3
+    assert opened.queries() == ["a", "b", "s"]
+
+
+def test_the_past_is_asked_for_as_an_instant(opened: Mesh) -> None:
+    opened.select("a", HOT, start="1970-01-01T00:00:01Z")
+    opened.select("b", HOT)
+    assert [add.begin for add in engine(opened).of(c.AddRows)] == [1_000_000, None]
+
+
+def test_one_name_that_is_taken_adds_none(opened: Mesh) -> None:
+    opened.select("b", HOT)
+    with pytest.raises(UserError, match="query b exists already") as raised:
+        opened.select_many([("a", HOT), ("b", SEVEN), ("d", HOT)])
+    assert "none was added" in raised.value.detail
+    assert opened.queries() == ["b"]
+    assert len(engine(opened).of(c.AddRows)) == 1
+
+
+def test_one_text_that_is_wrong_adds_none(opened: Mesh) -> None:
+    with pytest.raises(UserError):
+        opened.select_many([("a", HOT), ("b", "SELECT nothing FROM readings")])
+    assert opened.queries() == []
+    assert engine(opened).of(c.AddRows) == []
+
+
+def test_what_the_engine_refuses_is_undone(opened: Mesh) -> None:
+    """The first component took its rows; the second did not."""
+    real = engine(opened).call
+
+    def full(command: c.Command, *, timeout: float) -> Mapping[str, object]:
+        if isinstance(command, c.AddRows) and engine(opened).of(c.AddRows):
+            raise UserError("no room")
+        return real(command, timeout=timeout)
+
+    engine(opened).call = full  # type: ignore[method-assign]
+    with pytest.raises(UserError, match="no room"):
+        opened.select_many([("a", HOT), ("s", SEVEN)])
+    assert opened.queries() == []
+    (add,) = engine(opened).of(c.AddRows)
+    drops = engine(opened).of(c.DropRow)
+    assert drops == [c.DropRow(instance=add.instance, query=add.rows[0].query, now=True)]
+
+
+def test_a_sink_of_a_query_that_was_refused_is_free_again(opened: Mesh, tmp_path: Path) -> None:
+    engine(opened).refuses = c.AddRows
+    with pytest.raises(UserError, match="no room"):
+        opened.select("a", HOT, into=shoal.to_jsonl(tmp_path / "a.jsonl"))
+    (added,), (ended,) = (engine(opened).of(kind) for kind in (c.AddDeliveries, c.EndDelivery))
+    assert ended.delivery == added.deliveries[0].delivery
+    engine(opened).refuses = c.AddDeliveries
+    with pytest.raises(UserError, match="no room"):
+        opened.select("a", HOT, into=shoal.to_jsonl(tmp_path / "a.jsonl"))
+    assert opened.queries() == []
+
+
+def test_what_spark_cannot_type_is_said_of_the_predicate(opened: Mesh) -> None:
+    with pytest.raises(UserError, match="no meaning to Spark") as raised:
+        opened.select("a", "SELECT ts FROM readings WHERE kwh > ts")
+    assert raised.value.detail == "no such > here"
+
+
+def test_a_name_that_is_used_again_counts_on(opened: Mesh) -> None:
+    opened.select("a", HOT).drop()
+    opened.select("a", HOT)
+    first, second = engine(opened).of(c.AddRows)
+    assert second.rows[0].version > first.rows[0].version
+
+
+def test_alter_replaces_the_row_where_it_is(opened: Mesh) -> None:
+    query = opened.select("a", HOT, keep=0.5, weight=3.0)
+    query.alter(HOTTER)
+    query.alter(SEVEN)
+    same, moved = engine(opened).of(c.ReplaceRow)
+    assert same.source == same.target == moved.source != moved.target
+    assert (same.row.version, moved.row.version) == (2, 3)
+    assert (moved.row.parameters, moved.row.keep, moved.row.weight) == ((7,), 0.5, 3.0)
+    body = opened._definition("a").body
+    assert [piece["version"] for piece in body["pieces"]] == [1, 2, 3]
+    assert [piece["columns"] for piece in body["pieces"]][2] == ["ts", "meter"]
+
+
+def test_alter_cannot_change_the_stream(opened: Mesh) -> None:
+    opened.create_stream("other", SCHEMA, timestamp="ts", source=shoal.push())
+    query = opened.select("a", HOT)
+    with pytest.raises(UserError, match="cannot change its stream"):
+        query.alter(HOT.replace("readings", "other"))
+    assert engine(opened).of(c.ReplaceRow) == []
+
+
+def test_a_sink_is_known_before_any_result(opened: Mesh, tmp_path: Path) -> None:
+    query = opened.select("a", HOT, into=shoal.to_jsonl(tmp_path / "a.jsonl"))
+    kinds = [type(command) for command in engine(opened).asked]
+    assert kinds.index(c.AddDeliveries) < kinds.index(c.AddRows)
+    (added,) = engine(opened).of(c.AddDeliveries)
+    query.resume()
+    query.drop(now=True)
+    (resumed,), (ended,) = (engine(opened).of(kind) for kind in (c.ResumeDelivery, c.EndDelivery))
+    delivery = added.deliveries[0].delivery
+    assert (resumed.delivery, ended.delivery) == (delivery, delivery)
+    assert added.instance == resumed.instance == ended.instance
+
+
+def test_what_is_not_known_is_said_with_what_is(opened: Mesh) -> None:
+    with pytest.raises(UserError, match="stream reading is not known") as raised:
+        opened.select("a", "SELECT ts FROM reading")
+    assert raised.value.detail == "streams: readings"
+    for call in (opened.query, opened.resume):
+        with pytest.raises(UserError, match="query nobody is not known"):
+            call("nobody")
+
+
+def test_pushed_rows_are_durable_and_counted_once(opened: Mesh, root: Path) -> None:
+    rows = [{"meter": 7}]
+    assert opened.append("READINGS", rows, client="c", sequence=0) == 1
+    assert opened.append("readings", pa.table({"meter": [8]}), client="c", sequence=1) == 2
+    assert opened.append("readings", rows, client="c", sequence=0) <= 2
+    again(root)
+    assert again(root).append("readings", rows, client="d", sequence=0) == 3
+    with pytest.raises(UserError, match="do not fit"):
+        opened.append("readings", pa.table({"meter": ["x"]}), client="c", sequence=2)
+
+
+def test_only_a_stream_of_pushed_rows_takes_them(opened: Mesh, tmp_path: Path) -> None:
+    files = shoal.files(tmp_path, format="json")
+    opened.create_stream("filed", SCHEMA, timestamp="ts", source=files)
+    with pytest.raises(UserError, match="does not take pushed rows"):
+        opened.append("filed", [], client="c", sequence=0)
+
+
+def test_a_restart_puts_right_what_no_roster_has(opened: Mesh, root: Path) -> None:
+    """This engine forgets every row, so all are missing; what was dropped stays dropped."""
+    opened.select("a", HOT)
+    opened.select("b", SEVEN).drop()
+    fresh = again(root)
+    (add,) = engine(fresh).of(c.AddRows)
+    assert [row.query for row in add.rows] == ["a"]
+    assert add.rows[0].parameters == (3.5,)
+    assert fresh.queries() == ["a"]
+
+
+def test_a_mesh_that_cannot_open_lets_go(
+    opened: Mesh, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Engine] = []
+
+    class Refusing(Engine):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.refuses = c.Start
+            made.append(self)
+
+    monkeypatch.setattr(local, "SparkEngine", Refusing)
+    with pytest.raises(ShoalError, match="no room"):
+        again(root)
+    assert made[0].closed
+
+
+def view(kind: str, *, lag: int, looked: int) -> ComponentView:
+    return ComponentView(
+        instance=f"{kind}-1",
+        kind=kind,
+        state="waiting",
+        epoch=1,
+        step=1,
+        positions={},
+        lag=lag,
+        watermark=None,
+        roster_rows=0,
+        roster_version=0,
+        failures=1,
+        reason="the disk is full",
+        looked=looked,
+        cost={},
+        counters={},
+    )
+
+
+def test_drain_waits_until_nobody_is_behind_or_says_who_is(opened: Mesh) -> None:
+    behind = view("select", lag=1, looked=FOREVER)
+    engine(opened).behind = [behind, behind, None]
+    opened.drain(timeout=60)
+    assert engine(opened).behind == [None]
+    engine(opened).behind = [behind]
+    with pytest.raises(UserError, match="select-1 has not caught up after 0 seconds") as raised:
+        opened.drain(timeout=0)
+    assert raised.value.detail == "the disk is full"
+
+
+def test_a_session_that_was_given_is_left_running(root: Path, spark: "SparkSession") -> None:
+    with shoal.connect(root, spark=spark) as mesh:
+        assert mesh.queries() == []
+    assert spark.range(3).count() == 3
+
+
+def test_a_session_that_would_give_other_results_is_refused(
+    root: Path, spark: "SparkSession"
+) -> None:
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        with pytest.raises(UserError, match=r"timeZone = Asia/Tokyo"):
+            shoal.connect(root, spark=spark)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
