@@ -13,6 +13,7 @@ from shoal.spark.floor import Floor, Part
 from shoal.spark.ingest.component import IngestComponent
 from shoal.spark.scheduler import ATTEMPTS_BEFORE_BISECTION
 from shoal.spark.select.component import SelectComponent
+from shoal.spark.select.index import probe_of
 from shoal.spark.turns import (
     BisectTurn,
     DeliverTurn,
@@ -95,7 +96,8 @@ class Chooser:
         )
 
     def _ingest_turn(self, component: IngestComponent, now: Instant) -> Turn:
-        readers = [] if component.spec.stream.store else self._floor.readers(component)[:GROUP_MOST]
+        readers = [] if component.spec.stream.store else self._floor.readers(component)
+        readers = _in_order(readers[:GROUP_MOST])
         if not readers:
             return IngestTurn(instances=(component.instance,), ingest=component.ingest, now=now)
         self._floor.undecided |= dict.fromkeys(part.instance for part in readers)
@@ -155,7 +157,7 @@ class Chooser:
             and not self._floor.scheduler.turn(other.instance).alone
             and self._floor.scheduler.turn(other.instance).retry_at <= now
         ]
-        return sorted([first, *members[: GROUP_MOST - 1]], key=lambda member: member.instance)
+        return _in_order([first, *members[: GROUP_MOST - 1]])
 
     def _care(self, now: Instant, *, after: int) -> HousekeepTurn | None:
         """Care for a table that has had so many steps since the last time."""
@@ -179,3 +181,11 @@ class Chooser:
         leases = Leases(self._floor.root.folder("readers", instance))
         found = (self._floor.horizon(instance), self._crew.horizon(instance), leases.horizon(now))
         return min((position for position in found if position is not None), default=None)
+
+
+def _in_order(members: list[SelectComponent]) -> list[SelectComponent]:
+    """Members that probe alike side by side: they end in one part of the roster, with one probe.
+
+    The order does not change while the members do not, so their roster is built once.
+    """
+    return sorted(members, key=lambda member: (probe_of(member.spec.signature), member.instance))

@@ -5,6 +5,7 @@ of the settings that results depend on are wrong.
 """
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -57,6 +58,8 @@ _TUNED = {
 def build(master: str, conf: Mapping[str, str]) -> SparkSession:
     """The session of this process: `conf` goes over our own settings, except the required."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Functions in Python run in workers; those must have what this process has.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     builder = SparkSession.builder.master(master).appName("shoal")
     ours = {**_TUNED, "spark.driver.extraJavaOptions": quiet}

@@ -148,8 +148,7 @@ class FileSource:
 
     def _changed_folders(self, now: Instant) -> Iterator[Path]:
         try:
-            folders = [self._path, *(Path(p) for p, _, _ in os.walk(self._path))][1:]
-            stamps = {str(folder): folder.stat().st_mtime_ns for folder in folders}
+            stamps = {str(path): path.stat().st_mtime_ns for path in _folders(self._path)}
         except FileNotFoundError:
             return
         for name, stamp in stamps.items():
@@ -181,6 +180,13 @@ class FileSource:
             return relative.parent.as_posix()
         match = self._split_by.search(relative.as_posix())
         return match.group(1) if match else ""
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    """The folder and all those below it that do not hide."""
+    for name, below, _ in os.walk(path):
+        below[:] = [folder for folder in below if folder[0] not in "_."]
+        yield Path(name)
 
 
 def _expression(text: str | None) -> re.Pattern[str] | None:

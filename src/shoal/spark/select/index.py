@@ -17,7 +17,7 @@ from shoal.dataplane.rows import RosterRow
 from shoal.query.selection import Signature, Value
 from shoal.spark.select.bins import Bins, Bounds, build, order_key
 
-__all__ = ["ROWS_PER_KEY", "Entry", "Member", "ProbeClass", "classify"]
+__all__ = ["ROWS_PER_KEY", "Entry", "Member", "ProbeClass", "classify", "probe_of"]
 
 #: Rows that share one key before their range is worth a search: comparing a row costs some
 #: 20 ns, the search some 100 ns a tuple (see docs/spark.md).
@@ -56,6 +56,13 @@ class ProbeClass:
 
 
 _NO_BINS = Bins(edges=())
+
+
+def probe_of(signature: Signature) -> tuple[str, ...]:
+    """What tells whether two signatures probe alike, after whether they can fail at all."""
+    ranged = "" if signature.range is None else signature.range.expression
+    fails = "fails" if signature.errors else ""
+    return (fails, *(key.expression for key in signature.keys), ranged)
 
 
 def classify(members: Sequence[Member]) -> tuple[ProbeClass, ...]:

@@ -85,8 +85,9 @@ def _part_plan(roster: Roster, part: RosterPart, timestamp: str, *, fallible: bo
     if roster.keep_frame is not None:
         on.append("s._h < p._keep")
     condition = _by_member(part, _condition)
-    errors = _by_member(part, _errors) if fallible else ""
-    on.append(f"(({condition}) OR ({errors}))" if fallible else f"({condition})")
+    fails = any(member.signature.errors for member in part.members)
+    errors = _by_member(part, _errors) if fails else "FALSE"
+    on.append(f"(({condition}) OR ({errors}))" if fails else f"({condition})")
     out = [
         "p._m",
         "p._query",
@@ -94,8 +95,10 @@ def _part_plan(roster: Roster, part: RosterPart, timestamp: str, *, fallible: bo
         *(f"s.{quote(column)}" for column in roster.columns),
         "s._id",
     ]
-    if fallible:
+    if fails:
         out += [f"coalesce({condition}, FALSE) AS {MATCH}", f"coalesce({errors}, FALSE) AS {ERROR}"]
+    elif fallible:
+        out += [f"TRUE AS {MATCH}", f"FALSE AS {ERROR}"]
     return _PartPlan(
         part=part,
         rows=F.broadcast(part.frame).alias("p"),

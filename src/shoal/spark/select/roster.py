@@ -36,7 +36,7 @@ KEEP_ONE = 1 << 16
 KEEP_LEVELS = 8
 #: Characters of predicates in one part. All of a part's are one method of generated code, which
 #: the JVM only compiles up to 8,000 bytes; beyond 64 KB it cannot even be loaded.
-PREDICATES_MAX = 1_200
+PREDICATES_MAX = 2_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,11 @@ def _chunks(members: Sequence[Member]) -> list[list[Member]]:
     chunks: list[list[Member]] = [[]]
     size = 0
     for member in members:
-        text = len(member.signature.condition) + len(member.signature.errors)
+        signature = member.signature
+        text = len(signature.condition)
+        if signature.errors:
+            # What can fail is evaluated to choose the tuple, and again to say which it was.
+            text = 2 * (text + len(signature.errors))
         if chunks[-1] and size + text > PREDICATES_MAX:
             chunks.append([])
             size = 0
