@@ -131,7 +131,7 @@ class Setting:
                 self.texts.setdefault(path.name, {})[version] = text
 
     def drain(self) -> None:
-        self.mesh.drain(timeout=300)
+        self.mesh.drain(timeout=900)
 
     def merged(self) -> None:
         """Wait until the stream's own table was compacted, as happens while nothing is to do."""

@@ -81,7 +81,8 @@ class Killing:
                     break
                 _expect(child, f"done {line}")
                 self._acknowledged(line)
-                self._drop()
+                if self._rng.random() < 0.3:
+                    self._drop()
         self.figures.kills += 1
 
     def _drop(self) -> None:
@@ -113,7 +114,7 @@ class Killing:
             child = subprocess.Popen(
                 [
                     sys.executable, "-m", "tests.system.child", str(self.folder / "root"),
-                    str(self.folder / "in"), self._kind, "3", str(self._store),
+                    str(self.folder / "in"), self._kind, "8", str(self._store),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
