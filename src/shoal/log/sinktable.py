@@ -2,7 +2,7 @@
 
 Each delivery has an application id of its own in the table, for each table that its rows come from:
 `shoal/<delivery>/<instance>`; its version is (epoch, step) in one integer, as for our own tables
-(fence.py, LOG.md section 4). It is read from the very handle that commits, and the library refuses
+(fence.py). It is read from the very handle that commits, and the library refuses
 the commit if anybody added one under the id after that. So of two owners that believe in the same
 step one lands, and the other sees that it did.
 
@@ -134,7 +134,7 @@ class SinkTable:
                 return DeltaTable(str(self.path)) if self._exists() else None
             except TableNotFoundError:
                 return None
-            except Exception as error:  # noqa: BLE001  a listing may miss a file (LOG.md, trap 8)
+            except Exception as error:  # noqa: BLE001  a listing may miss a file
                 failure = error
         raise StorageError(
             f"cannot open sink {self.path}",

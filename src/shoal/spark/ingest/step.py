@@ -56,7 +56,7 @@ DEAD_SCHEMA = pa.schema(
 )
 #: A watermark that moves by itself is committed when it has moved this far: each is a commit.
 IDLE_ADVANCE_MIN = SECOND
-#: Bytes of a batch up to which its tuples come back as Arrow (LOG.md section 7).
+#: Bytes of a batch up to which its tuples come back as Arrow (docs/spark.md).
 ARROW_BYTES_MAX = 20 << 20
 
 

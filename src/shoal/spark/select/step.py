@@ -4,7 +4,7 @@
 
 Small results come back as Arrow and are written here; large ones are written by Spark into a
 staging folder, and their files are adopted. Which of the two is decided from what the last steps
-gave (LOG.md section 7).
+gave (docs/spark.md).
 
 Promises   L1 L2  the segments of a step become visible in one commit, under its number.
            Q2     the result is a function of the range and the rows; nothing else enters.
@@ -52,7 +52,7 @@ __all__ = [
 
 #: Groups whose roster is kept as a frame; a group changes when a component starts or fails.
 ROSTERS_KEPT = 64
-#: Expected result rows up to which Arrow is quicker than Spark's writer (LOG.md section 7).
+#: Expected result rows up to which Arrow is quicker than Spark's writer (docs/spark.md).
 ARROW_ROWS_MAX = 200_000
 
 
