@@ -239,6 +239,7 @@ def test_footers_speak_for_a_batch_or_not_at_all(tmp_path: Path) -> None:
     assert site.source.footers(site.source.batch(0, 3), stream) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "lines"),
     [
@@ -270,6 +271,7 @@ def test_a_malformed_line_keeps_its_place_and_its_text(
     assert bad == lines[-2]
 
 
+@pytest.mark.slow
 def test_parquet_is_read_by_name(tmp_path: Path, spark: "SparkSession") -> None:
     site = Site(tmp_path, format="parquet")
     pq.write_table(
@@ -281,6 +283,7 @@ def test_parquet_is_read_by_name(tmp_path: Path, spark: "SparkSession") -> None:
     assert row.asDict() == {"a": 7, "b": "x", "c": None, "s": 0}
 
 
+@pytest.mark.slow
 def test_json_text_is_one_tuple_a_line(tmp_path: Path, spark: "SparkSession") -> None:
     site = Site(tmp_path)
     site.put("x.json", "\n".join(json.dumps({"a": n, "b": "two\nlines"}) for n in range(3)))

@@ -37,6 +37,7 @@ def rows(
     return [row.asDict() for row in frame.collect()]
 
 
+@pytest.mark.slow
 def test_both_sides_of_every_limit(spark: "SparkSession") -> None:
     tuples: list[Tuple] = [
         *ok(100 * SECOND, 100 * SECOND - 1, 200 * SECOND, 200 * SECOND + 1, -5),
@@ -58,12 +59,14 @@ def test_both_sides_of_every_limit(spark: "SparkSession") -> None:
     assert [row[CORRUPT] for row in found] == [None] * 6 + ["{torn"] * 2
 
 
+@pytest.mark.slow
 def test_before_the_first_watermark_nothing_is_late(spark: "SparkSession") -> None:
     verdict = Verdict(step=1, watermark=ALWAYS, ahead_limit=200 * SECOND, stamp=0)
     found = rows(spark, Shelf(("n", ok(-(10**15), 0))), stream_of(), verdict)
     assert [row[KIND] for row in found] == [OK, OK]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])
 def test_identities_hold_step_part_and_row(spark: "SparkSession", parts: int) -> None:
     shelf = Shelf(*((f"n{n % 2}", ok(150 * SECOND, 151 * SECOND)) for n in range(parts)))
@@ -79,6 +82,7 @@ def test_identities_hold_step_part_and_row(spark: "SparkSession", parts: int) ->
     assert sorted({row[SPLIT] for row in found}) == list(range(min(parts, 2)))
 
 
+@pytest.mark.slow
 def test_a_stream_without_event_time_is_given_the_stamp(spark: "SparkSession") -> None:
     """Whatever its columns hold: none of its tuples is late, ahead or without time."""
     stream = stream_of(timestamp="")

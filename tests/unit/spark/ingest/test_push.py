@@ -76,6 +76,7 @@ def test_what_is_released_is_gone_and_its_clients_are_remembered(spool: Spool) -
     assert spool.last("x") == 1
 
 
+@pytest.mark.slow
 def test_tuples_have_the_streams_types_and_their_places(
     spool: Spool, spark: "SparkSession"
 ) -> None:

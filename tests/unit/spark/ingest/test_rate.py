@@ -49,6 +49,7 @@ def test_splits_wait_as_long_as_there_is_more() -> None:
     assert made.waiting(10) == ()
 
 
+@pytest.mark.slow
 def test_every_type_is_filled_and_the_count_decides_all(spark: "SparkSession") -> None:
     made = source()
     columns = parse_schema(SCHEMA)

@@ -48,6 +48,7 @@ def rate(folder: Path) -> Source:
     return RateSource(SourceDef(kind="rate", options=options), started=NOW - SECOND)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [files, push, rate])
 def test_a_source(tmp_path: Path, spark: "SparkSession", make: Callable[[Path], Source]) -> None:
     source = make(tmp_path)
@@ -89,6 +90,7 @@ def test_the_sources_have_the_calls_of_the_protocol() -> None:
         assert get_type_hints(kind.batch) == get_type_hints(Source.batch)
 
 
+@pytest.mark.slow
 def test_rows_of_a_task_count_from_nought(spark: "SparkSession") -> None:
     """Spark puts the task's number into the upper bits; they are not part of the row."""
     rows = spark.range(0, 6, 1, 2).selectExpr("spark_partition_id() AS p", f"{ROW_IN_TASK} AS r")
