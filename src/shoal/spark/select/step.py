@@ -284,17 +284,18 @@ def _through_spark(
         str(folder)
     )
     try:
-        return [_adopted(folder / f"_m={n}", work) for n, work in enumerate(works)]
+        return [_adopted(folder / f"_m={n}", work, ordered) for n, work in enumerate(works)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _adopted(folder: Path, work: SelectWork) -> _Result:
+def _adopted(folder: Path, work: SelectWork, ordered: Sequence[str]) -> _Result:
     files = sorted(folder.glob("*.parquet"))
     if not files:
         return _Result(segments=(), rows=0, errors={})
     if plan.ERROR in pq.read_schema(files[0]).names:
-        return _member_result(pq.read_table(folder, partitioning=None).drop_columns("_step"), work)
+        rows = pq.read_table(folder, partitioning=None).drop_columns("_step")
+        return _member_result(rows.sort_by([(key, "ascending") for key in ordered]), work)
     writer = work.writer
     segments = tuple(
         adopt_segment(
