@@ -18,6 +18,8 @@ from shoal.spark.ingest.judge import event_time
 
 __all__ = ["read_rows"]
 
+_IDENTITY = ("_version", "_step", "_id")
+
 
 def read_rows(
     root: Root,
@@ -44,29 +46,37 @@ def read_rows(
         chosen = (pc.field("_query") == query) & (pc.field("_version") == piece["version"])
         if after:
             chosen &= pc.field("_step") > after
-        parts += _piece(root, str(piece["instance"]), chosen, schema, time, after)
+        parts += _piece(root, piece, chosen, schema, time, after)
     return pa.concat_tables(parts)
 
 
 def _piece(
-    root: Root, instance: str, chosen: pc.Expression, schema: pa.Schema, time: str, after: int
+    root: Root,
+    piece: Mapping[str, Any],
+    chosen: pc.Expression,
+    schema: pa.Schema,
+    time: str,
+    after: int,
 ) -> list[pa.Table]:
+    instance = str(piece["instance"])
     if not root.table(instance).exists():
         return []
+    # The table also holds columns that other queries want; those are no part of this version.
+    own = dict.fromkeys([*piece["columns"], *_IDENTITY])
     reader = Reader(root, instance, after=after)
     folder = root.table(instance).path
     found = []
     for segment in reader.segments_between(after, 1 << 62):
         path = folder / segment.path
         present = pq.read_schema(path).names
-        wanted = [name for name in dict.fromkeys([*schema.names, time]) if name in present]
-        rows = pq.read_table(path, columns=wanted, filters=chosen)
-        found.append(rows)
+        wanted = [name for name in dict.fromkeys([*own, time]) if name in present]
+        found.append(pq.read_table(path, columns=wanted, filters=chosen))
     if not found:
         return []
     rows = pa.concat_tables(found, promote_options="default")
     order = [(key, "ascending") for key in ("_step", time, "_id") if key in rows.column_names]
     rows = rows.sort_by(order)
+    rows = rows.drop_columns([name for name in rows.column_names if name not in own])
     for field in schema:
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))

@@ -1,0 +1,68 @@
+"""Results as a program reads them: in order O1, each version's columns, nobody else's rows."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shoal.cli.results import read_rows
+from shoal.query.catalog import parse_schema
+from tests.property.streams import READINGS
+from tests.unit.spark.deliver.world import TABLE, World
+
+STREAM = replace(READINGS, columns=parse_schema("ts TIMESTAMP, meter INT, kwh DOUBLE"))
+OTHER = "select-b"
+
+
+@pytest.fixture
+def world(root: Path) -> Iterator[World]:
+    made = World(root)
+    yield made
+    made.close()
+
+
+def piece(version: int, *columns: str, table: str = TABLE) -> dict[str, Any]:
+    return {"instance": table, "version": version, "columns": columns}
+
+
+def read(world: World, *pieces: dict[str, Any], after: int = 0) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = read_rows(world.root, "q", pieces, STREAM, after=after).to_pylist()
+    return rows
+
+
+def test_O1_rows_come_by_step_event_time_and_identity(world: World) -> None:
+    for rows in (3, 0, 4):
+        world.commit(["other", "q"], rows=rows)
+    found = read(world, piece(1, "ts", "meter", "kwh"))
+    assert found == world.expected("q")
+    assert len(found) == 7
+    assert read(world, piece(1, "ts", "meter", "kwh"), after=1) == found[3:]
+    assert read(world, piece(1, "ts", "meter", "kwh"), after=3) == []
+
+
+def test_the_event_time_orders_rows_that_do_not_show_it(world: World) -> None:
+    world.commit(["q"], rows=4)
+    found = read(world, piece(1, "meter"))
+    assert [row["meter"] for row in found] == [3, 2, 1, 0]
+    assert list(found[0]) == ["meter", "_version", "_step", "_id"]
+
+
+def test_pieces_follow_one_another_with_their_own_columns(world: World) -> None:
+    """A column that a version lacks is NULL, whatever the table holds for other queries (Q3)."""
+    world.commit(["q"], rows=1, version=2, table=OTHER)
+    world.commit(["q"], rows=2)
+    world.commit(["q"], rows=1, version=3)
+    found = read(world, piece(1, "meter"), piece(2, "meter", "kwh", table=OTHER), piece(3, "meter"))
+    assert [row["_version"] for row in found] == [1, 1, 2, 3]
+    assert [row["kwh"] for row in found] == [None, None, 0.0, None]
+    assert [row["meter"] for row in found] == [1, 0, 0, 0]
+
+
+def test_a_query_without_results_has_its_columns(world: World) -> None:
+    table = read_rows(world.root, "q", [piece(1, "kwh", table="select-c")], STREAM, after=0)
+    assert table.num_rows == 0
+    assert table.schema.names == ["kwh", "_version", "_step", "_id"]
+    world.commit([], rows=0)
+    assert read(world, piece(1, "kwh")) == []
