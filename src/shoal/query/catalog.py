@@ -115,6 +115,12 @@ class StreamDef:
         if self.lateness < 0:
             what = f"lateness of stream {self.name} is negative"
             raise UserError(what, detail=f"{self.lateness} microseconds", hint="0 or more")
+        if self.source.kind == "push" and not self.store:
+            raise UserError(
+                f"stream {self.name} has to be stored",
+                detail="its tuples are pushed: there is no source to read them from again",
+                hint="leave STORE NONE away, or let a program write files",
+            )
         if not self.timestamp:
             return
         column = self.column(self.timestamp)

@@ -82,6 +82,7 @@ def test_the_canonical_name_tells_definitions_apart() -> None:
         ({"source": SourceDef(kind="fils", options={})}, "did you mean files"),
         ({"source": SourceDef(kind="files", options={"path": "x"})}, "needs the option"),
         ({"source": SourceDef(kind="push", options={"path": "x"})}, "not known"),
+        ({"source": SourceDef(kind="push", options={}), "store": False}, "has to be stored"),
         ({"source": SourceDef(kind="rate", options={"rows_per_second": "0"})}, "from 1 up"),
         ({"source": SourceDef(kind="files", options={**_FILES, "files_per_step": "x"})}, "'x'"),
         ({"columns": ()}, "1 to"),
