@@ -199,7 +199,11 @@ def _by_spark(
     shared = _Shared(folder, len(files))
     found: dict[str, WantedRows] = {}
     for query, path in files.items():
-        found[query] = _staged(path, versions[query], shared)
+        rows = _staged(path, versions[query], shared)
+        if rows.count:
+            found[query] = rows
+        else:
+            rows.release()
     if not found:
         shutil.rmtree(folder, ignore_errors=True)
     return found
@@ -222,14 +226,9 @@ class _Shared:
 
 
 def _staged(path: Path, versions: Mapping[int, tuple[Column, ...]], shared: _Shared) -> WantedRows:
-    present = sorted(
-        dict.fromkeys(
-            version
-            for batch in pq.ParquetFile(path).iter_batches(columns=["_version"])
-            for version in pc.unique(batch.column(0)).to_pylist()
-            if version in versions
-        )
-    )
+    own = pq.read_table(path, columns=["_version"], partitioning=None)
+    own = _known(own, versions)
+    present = _present(own)
     columns = {c.name: c for version in present for c in versions[version]}
 
     def batches() -> Iterator[pa.Table]:
@@ -240,7 +239,7 @@ def _staged(path: Path, versions: Mapping[int, tuple[Column, ...]], shared: _Sha
 
     return WantedRows(
         schema=schema_of(tuple(columns.values())),
-        count=pq.read_metadata(path).num_rows,
+        count=own.num_rows,
         batches=batches,
         release=shared.release,
     )
