@@ -110,13 +110,21 @@ class Oracle:
                 *(_column(got, name) for name in names), strict=True
             )
         )
+        rows = list(rows)
         expected = self.expected(rows, texts)
         missing, more = expected - bag, bag - expected
+        missing = Counter({key: n for key, n in missing.items() if not _given_up(rows, key)})
         if missing or more:
             raise Wrong(
                 f"Q1: {sum(missing.values())} of {sum(expected.values())} rows missing, such as "
                 f"{_some(missing)}; {sum(more.values())} too many, such as {_some(more)}"
             )
+
+
+def _given_up(rows: Iterable[RosterRow], key: tuple[Any, ...]) -> bool:
+    """Whether a row of the result is of history that a drop NOW left unread."""
+    version, step = key[:2]
+    return any(row.version == version and row.cut < FOREVER and step <= row.fill for row in rows)
 
 
 def check_order(got: pa.Table, *, source: Path, select: Path, name: str = "") -> None:

@@ -110,14 +110,17 @@ def judge(table: Path, files: Sequence[File], *, lateness: int) -> list[Judged]:
         recorded = entry.changed.get("judge/watermark")
         before = _ALWAYS if clocks.watermark is None else clocks.watermark
         assert recorded in (None, before), f"Q1: watermark before step {entry.step}"
+        found = [
+            (file.split, _judged(values, entry.step, clocks.watermark, clock + _HOUR))
+            for file in files[after:upto]
+            for values in file.tuples
+        ]
+        judged += [one for _, one in found]
         highest: dict[str, int] = {}
-        for file in files[after:upto]:
-            for values in file.tuples:
-                kind, reason = _verdict(values, clocks.watermark, clock + _HOUR)
-                judged.append(Judged(values=values, step=entry.step, kind=kind, reason=reason))
-                if kind != "dead" and values is not None:
-                    ts = micros(values["ts"])
-                    highest[file.split] = max(highest.get(file.split, ts), ts)
+        for split, one in found:
+            if one.kind != "dead" and one.values is not None:
+                ts = micros(one.values["ts"])
+                highest[split] = max(highest.get(split, ts), ts)
         clocks.heard(highest, _waiting(files, upto), clock)
         assert entry.state.get("wm") == clocks.watermark, f"Q1: watermark after step {entry.step}"
     return judged
@@ -128,6 +131,11 @@ def _waiting(files: Sequence[File], upto: int) -> list[str]:
     if not upto:
         return []
     return [file.split for file in files[upto:] if file.round <= files[upto - 1].round]
+
+
+def _judged(values: Tuple | None, step: int, watermark: int | None, limit: int) -> Judged:
+    kind, reason = _verdict(values, watermark, limit)
+    return Judged(values=values, step=step, kind=kind, reason=reason)
 
 
 def _verdict(values: Tuple | None, watermark: int | None, limit: int) -> tuple[str, str]:

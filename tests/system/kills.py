@@ -62,6 +62,8 @@ class Killing:
         #: What was acknowledged: the version each query must have, or 0 once it is dropped.
         self.promised: dict[str, int] = {}
         self._asked: dict[str, int] = {}
+        #: Whose last command was not acknowledged: it may have been carried out, or not.
+        self._unsure: dict[str, None] = {}
         self._rng = random.Random(seed)
         (folder / "in").mkdir(parents=True)
 
@@ -78,6 +80,7 @@ class Killing:
                 if wanted < 0.4 and until - time.monotonic() < 1.0:
                     time.sleep(self._rng.uniform(0.0, 0.2))
                     self.figures.in_command += 1
+                    self._unsure[line.split(" ")[1]] = None
                     break
                 _expect(child, f"done {line}")
                 self._acknowledged(line)
@@ -92,7 +95,7 @@ class Killing:
     def _command(self) -> str:
         """A change that a user might ask for."""
         rng = self._rng
-        alive = [name for name, version in self.promised.items() if version]
+        alive = [n for n, version in self.promised.items() if version and n not in self._unsure]
         if len(alive) < 4 or rng.random() < 0.4:
             name = f"q{len(self._asked)}"
             self._asked[name] = 1
@@ -127,11 +130,16 @@ class Killing:
             try:
                 yield child
             finally:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
-                for pipe in (child.stdin, child.stdout):
-                    with contextlib.suppress(BrokenPipeError):
-                        pipe.close()  # type: ignore[union-attr]
+                _kill(child)
+
+
+def _kill(child: "subprocess.Popen[str]") -> None:
+    """With its JVM, which is of the same group."""
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    for pipe in (child.stdin, child.stdout):
+        with contextlib.suppress(BrokenPipeError):
+            pipe.close()  # type: ignore[union-attr]
 
 
 def _tell(child: "subprocess.Popen[str]", line: str) -> None:
