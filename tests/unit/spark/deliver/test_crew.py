@@ -11,6 +11,7 @@ from shoal.dataplane.reports import Failed
 from shoal.kernel.errors import LocalError
 from shoal.log.leases import Leases
 from shoal.spark.deliver.upkeep import UPKEEP_EVERY, Kept, UpkeepWork
+from tests.property.streams import READINGS
 from tests.unit.spark.deliver.world import COLUMNS, GROUP, SECOND, TABLE, World, content
 
 OTHER = "deliver-other"
@@ -34,8 +35,8 @@ def test_it_answers_what_is_for_a_deliver_component_only(world: World) -> None:
     assert GROUP in crew
     assert crew.answer(c.Stop(instance="select-1")) is None
     assert crew.answer(c.Analyze(probe="SELECT 1")) is None
-    select = c.Start(component=c.Ingest(instance="s", stream=None), weight=1.0)  # type: ignore[arg-type]
-    assert crew.answer(select) is None
+    ingest = c.Ingest(instance="s", stream=READINGS)
+    assert crew.answer(c.Start(component=ingest, weight=1.0)) is None
     again = c.TakeOver(component=c.Deliver(instance=OTHER), weight=1.0)
     assert crew.answer(again) == {"epoch": 1}
 
