@@ -79,9 +79,17 @@ class File:
 class World:
     """Makes files, and remembers them in the order of their times of change."""
 
-    def __init__(self, seed: int, *, format: str = "json") -> None:  # noqa: A002
+    def __init__(
+        self,
+        seed: int,
+        *,
+        format: str = "json",  # noqa: A002
+        calm: bool = False,
+    ) -> None:
         self._rng = random.Random(seed)
         self.format = format
+        #: Every other file has neither late tuples nor any without a time or ahead of it.
+        self._calm = calm
         self.files: list[File] = []
         self._made = 0
         self._clock = dict.fromkeys(SPLITS, _BASE)
@@ -135,7 +143,9 @@ class World:
         self._made += 1
         self._clock[split] += timedelta(milliseconds=rng.choice((0, 1, 250, 1000)))
         ts: datetime | None = self._clock[split] - timedelta(seconds=rng.choice((0, 0, 1, 4)))
-        if 0.03 <= kind < 0.08:
+        if self._calm and len(self.files) % 2 == 0:
+            ts = self._clock[split]
+        elif 0.03 <= kind < 0.08:
             ts = self._clock[split] - timedelta(hours=rng.choice((1, 5, 300)))
         elif 0.08 <= kind < 0.09:
             ts = None

@@ -14,6 +14,7 @@ from shoal.log.root import Root
 from shoal.log.writer import Writer
 from tests.oracle.checker import check_shed
 from tests.oracle.predicates import PREDICATES
+from tests.oracle.world import World
 from tests.spark.setting import Setting
 
 if TYPE_CHECKING:
@@ -73,13 +74,17 @@ def _stored(table: Path, columns: str, where: str) -> list[tuple[Any, ...]]:
         ("json", 2, False),
         ("csv", 64, False),
         ("parquet", 3, False),
+        ("calm parquet", 1, False),
+        ("calm parquet", 2, True),
     ],
 )
 def test_Q1_Q2_formats_and_steps(
     tmp_path: Path, spark: "SparkSession", kind: str, files_per_step: int, store: bool
 ) -> None:
     """Whatever the format, the step's size, and whether the stream is stored."""
-    options = {"format": kind, "files_per_step": files_per_step, "store": store}
+    calm, _, format_ = kind.rpartition(" ")
+    world = World(5, format=format_, calm=bool(calm))
+    options = {"world": world, "format": format_, "files_per_step": files_per_step, "store": store}
     with Setting(tmp_path, spark, seed=5, **options) as setting:  # type: ignore[arg-type]
         setting.select(FEW)
         setting.round(files=6, rows=60)
