@@ -120,12 +120,14 @@ def test_work_is_handed_out_while_a_worker_is_free(made: SparkEngine) -> None:
     """Two at a time here, however much there is to do."""
     desk, lock = desk_of(made), threading.Lock()
     at_work, most = [0], [0]
+    left: list[int] = []
     both = threading.Barrier(2)
 
     def work() -> str:
         with lock:
             at_work[0] += 1
             most[0] = max(most[0], at_work[0])
+            left.append(len(desk.todo))
         both.wait(LONG)
         with lock:
             at_work[0] -= 1
@@ -137,6 +139,7 @@ def test_work_is_handed_out_while_a_worker_is_free(made: SparkEngine) -> None:
         before, seen = seen, made.wait(seen, timeout=LONG)
         assert seen > before, "nothing more is done"
     assert most[0] == 2
+    assert min(left[:2]) == 4, "what waits is not decided yet"
     assert desk.done == ["done"] * 6
 
 
