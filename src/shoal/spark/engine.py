@@ -85,6 +85,8 @@ class SparkEngine:
             session, root, owner=owner, commits=self._commits, report=self._reports.append
         )
         self._broken: BaseException | None = None
+        #: Set before the queue is emptied for the last time: whoever asks later empties it.
+        self._ended = False
         self._turns = 0
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="shoal-engine", daemon=True)
@@ -136,7 +138,7 @@ class SparkEngine:
     def _put(self, question: "_Asked | _Look | _LookForLag") -> None:
         """Ask the engine's thread; if it has ended meanwhile, nobody else would answer."""
         self._events.put(question)
-        if not self._thread.is_alive():
+        if self._ended:
             self._refuse_the_rest()
 
     def _run(self) -> None:
@@ -153,6 +155,7 @@ class SparkEngine:
             self._broken = error
             raise
         finally:
+            self._ended = True
             self._desk.abandon()
             for event in events:
                 self._refuse(event)
