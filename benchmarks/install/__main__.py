@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,11 +170,8 @@ def main() -> int:
         shoal = Shoal(work)
         try:
             if options.wants("compare"):
-                plain = Plain(work)
-                try:
+                with closing(Plain(work)) as plain:
                     compare(bench, plain, shoal, effort)
-                finally:
-                    plain.close()
             if options.wants("count"):
                 count(bench, shoal, effort)
         finally:
