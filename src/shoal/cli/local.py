@@ -224,9 +224,10 @@ class Mesh:
         selections = {self._instance(found): found for _, _, found in parsed}
         added: list[tuple[str, str]] = []
         try:
+            for found in selections.values():
+                self._start_select(found)
             self._deliver(bodies)
             for instance, some in rows.items():
-                self._start_select(selections[instance])
                 self._call(c.AddRows(instance=instance, rows=tuple(some), begin=begin))
                 added += [(instance, row.query) for row in some]
         except ShoalError:
@@ -452,9 +453,12 @@ class Mesh:
             if text is not None:
                 self._start_select(self._parse(text))
         for definition in self._catalog.list("queries"):
-            self._deliver({definition.name: definition.body})
             rows = known.get(definition.name, [])
-            if all(row.version != definition.body["version"] for row in rows):
+            missing = all(row.version != definition.body["version"] for row in rows)
+            if missing:
+                self._start_select(self._parse(str(definition.body["text"])))
+            self._deliver({definition.name: definition.body})
+            if missing:
                 self._put_right(definition, rows)
 
     def _put_right(self, definition: Definition, rows: Sequence[RosterRow]) -> None:
