@@ -161,21 +161,22 @@ def percentile_95(values: list[float]) -> float:
     return ordered[max(0, -(-95 * len(ordered) // 100) - 1)]
 
 
+def _compare(bench: Bench, work: Path, shoal: Shoal, effort: Effort) -> None:
+    with closing(Plain(work)) as plain:
+        compare(bench, plain, shoal, effort)
+
+
 def main() -> int:
     options = parse_options("install", QUESTION)
     bench = Bench("install", QUESTION, BARS, options)
     effort = QUICK if options.quick else FULL
     with tempfile.TemporaryDirectory(prefix="shoal-install-") as folder:
         work = Path(folder)
-        shoal = Shoal(work)
-        try:
+        with closing(Shoal(work)) as shoal:
             if options.wants("compare"):
-                with closing(Plain(work)) as plain:
-                    compare(bench, plain, shoal, effort)
+                _compare(bench, work, shoal, effort)
             if options.wants("count"):
                 count(bench, shoal, effort)
-        finally:
-            shoal.close()
     return bench.finish()
 
 
