@@ -300,11 +300,20 @@ class DeliverComponent:
                 moved.append(member.number)
         self._moved(work.table, work.upto, moved)
 
-    def kept(self, over: Sequence[tuple[int, str]]) -> None:
-        """After upkeep: these pieces have had everything."""
-        for number, table in over:
+    def kept(self, over: Sequence[Ending]) -> None:
+        """After upkeep: these pieces had had everything when it began.
+
+        Meanwhile the query may have come back to the table with a new version: then it stays.
+        """
+        for ending in over:
+            number, table = ending.number, ending.table
             account = self.book.accounts.get(number)
             if account is None or account.plan is not None or table not in account.pieces:
+                continue
+            if not account.ending and table == account.newest:
+                continue
+            versions = account.pieces[table].versions
+            if tuple((account.query, version) for version in versions) != ending.rows:
                 continue
             if len(account.pieces) > 1:
                 self.book.leave(number, table)

@@ -50,10 +50,10 @@ class UpkeepWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """The pieces that are over, as (delivery, table), and what went wrong, if anything did."""
+    """The pieces that are over, and what went wrong, if anything did."""
 
     instance: str
-    over: tuple[tuple[int, str], ...] = ()
+    over: tuple[Ending, ...] = ()
     error: Exception | None = None
 
 
@@ -70,7 +70,7 @@ def keep_up(root: Root, work: UpkeepWork) -> Kept:
         return Kept(instance=work.instance, error=error)
 
 
-def _over(root: Root, endings: Sequence[Ending]) -> list[tuple[int, str]]:
+def _over(root: Root, endings: Sequence[Ending]) -> list[Ending]:
     found = []
     for table in dict.fromkeys(ending.table for ending in endings):
         # The head first: rows that end after it was read only make a piece last longer.
@@ -83,7 +83,7 @@ def _over(root: Root, endings: Sequence[Ending]) -> list[tuple[int, str]]:
             if ending.table != table or ending.position < head.step:
                 continue
             if all(_row_over(rows.get(identity), head) for identity in ending.rows):
-                found.append((ending.number, table))
+                found.append(ending)
     return found
 
 
