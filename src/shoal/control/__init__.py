@@ -1,0 +1,1 @@
+"""What peers decide: pure machines, strangers to one another."""

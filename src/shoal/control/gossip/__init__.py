@@ -1,0 +1,1 @@
+"""The gossip machine."""

@@ -1,0 +1,69 @@
+"""What can happen to a peer: the events that `handle(event, now)` takes.
+
+    Started       the peer begins, with what its durable store held
+    Received      a message arrived; nothing is known but who sent it and what it says
+    Unreachable   the host could not deliver to this peer: a hint, never a proof
+    TimerFired    an instant asked for with SetTimer has come
+    Asked         a person or a program on this host wants an answer
+    Stopping      the host is about to end; say good-bye
+
+`now` is this peer's own instant. It never goes back while a peer runs, it may leap forward (a
+pause), and it is never compared with another peer's. Messages may be lost, doubled, reordered,
+and arrive after their sender has ended.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from shoal.kernel.keys import Contact
+
+__all__ = [
+    "Asked",
+    "Event",
+    "Received",
+    "Started",
+    "Stopping",
+    "TimerFired",
+    "Unreachable",
+]
+
+
+class Started(Struct, frozen=True):
+    """The peer begins; `stored` is what earlier incarnations persisted, by key."""
+
+    stored: Mapping[str, bytes]
+
+
+class Received(Struct, frozen=True):
+    """A message from a peer; `cause` is the number of the sender's event that made it send."""
+
+    sender: Contact
+    message: Struct
+    cause: int = 0
+
+
+class Unreachable(Struct, frozen=True, gc=False):
+    """The host gave up to deliver something to this peer."""
+
+    peer: Contact
+
+
+class TimerFired(Struct, frozen=True, gc=False):
+    """A timer, by its whole name: `ring/probe`."""
+
+    timer: str
+
+
+class Asked(Struct, frozen=True):
+    """A question from this host; it is answered by `Answer(request, ...)`, exactly once."""
+
+    request: int
+    question: Struct
+
+
+class Stopping(Struct, frozen=True, gc=False):
+    """The host ends in a moment."""
+
+
+Event = Started | Received | Unreachable | TimerFired | Asked | Stopping
