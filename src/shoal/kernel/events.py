@@ -3,6 +3,7 @@
     Started       the peer begins, with what its durable store held
     Received      a message arrived; nothing is known but who sent it and what it says
     Unreachable   the host could not deliver to this peer: a hint, never a proof
+    Unreadable    bytes that this peer sent are no message: it costs the peer its standing
     TimerFired    an instant asked for with SetTimer has come
     Asked         a person or a program on this host wants an answer
     Stopping      the host is about to end; say good-bye
@@ -26,6 +27,7 @@ __all__ = [
     "Stopping",
     "TimerFired",
     "Unreachable",
+    "Unreadable",
 ]
 
 
@@ -49,6 +51,13 @@ class Unreachable(Struct, frozen=True, gc=False):
     peer: Contact
 
 
+class Unreadable(Struct, frozen=True, gc=False):
+    """What came from this peer could not be read; `why` is the first line of the RemoteError."""
+
+    peer: Contact
+    why: str
+
+
 class TimerFired(Struct, frozen=True, gc=False):
     """A timer, by its whole name: `ring/probe`."""
 
@@ -66,4 +75,4 @@ class Stopping(Struct, frozen=True, gc=False):
     """The host ends in a moment."""
 
 
-Event = Started | Received | Unreachable | TimerFired | Asked | Stopping
+Event = Started | Received | Unreachable | Unreadable | TimerFired | Asked | Stopping
