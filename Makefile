@@ -76,7 +76,7 @@ docs: java $(READY)
 	$(BIN)/pytest tests/repo/test_docs.py $(ARGS)
 
 update: $(READY)
-	$(BIN)/pytest -q --update -m "not slow and not spark and not races and not system" tests/unit tests/property $(ARGS)
+	$(BIN)/pytest -q --update -m "not slow and not spark and not races and not system" tests/unit tests/property tests/golden $(ARGS)
 	git diff --stat -- tests/golden
 
 ci:
