@@ -1,0 +1,1 @@
+"""An invented world: many peers, one clock, one seed. It drives `Peer.handle` and nothing else."""

@@ -1,0 +1,87 @@
+"""A simulated disk: what one peer has persisted, and what a crash makes of the writes under way.
+
+A write takes time. Until it is done it is *pending*, and a crash decides its fate:
+
+    lost    nothing that was pending is there afterwards
+    torn    the first of what was pending is there, the rest is not: a store that writes a log with
+            checksums finds the torn record and cuts it off
+    kept    all of it is there, though nobody was told
+
+A restart may also find the disk of an earlier moment (`old`), of which a copy is kept now and
+then, or an empty one.
+
+Not here   who waits for the write (`world.py`); the real store (host/).
+"""
+
+from collections import deque
+
+from shoal.kernel.rng import Rng
+from shoal.kernel.time import MILLISECOND
+
+__all__ = ["WRITE_TIME", "Disk"]
+
+#: How long a durable write takes on average. A guess: one sync of a small file on a solid disk.
+WRITE_TIME = 2 * MILLISECOND
+
+
+class Disk:
+    """The durable values of one peer."""
+
+    __slots__ = ("_old", "_pending", "_rng", "incarnation", "values", "written")
+
+    def __init__(self, rng: Rng) -> None:
+        self._rng = rng
+        self.values: dict[str, bytes] = {}
+        #: The number of starts, written by the host itself before a peer begins.
+        self.incarnation = 0
+        self.written = 0
+        self._pending: deque[tuple[str, bytes | None]] = deque()
+        self._old: dict[str, bytes] = {}
+
+    @property
+    def pending(self) -> int:
+        """Writes that are under way."""
+        return len(self._pending)
+
+    def begin(self, key: str, value: bytes | None) -> int:
+        """A write begins; returns how long it takes."""
+        self._pending.append((key, value))
+        return 1 + int(self._rng.exponential(WRITE_TIME))
+
+    def finish(self) -> None:
+        """The oldest write under way is durable."""
+        self._apply(*self._pending.popleft())
+
+    def crash(self, fate: str) -> int:
+        """Decide what becomes of the writes under way; returns how many did not survive."""
+        kept = {"lost": 0, "torn": self._rng.below(len(self._pending) + 1)}.get(
+            fate, len(self._pending)
+        )
+        lost = len(self._pending) - kept
+        for _ in range(kept):
+            self.finish()
+        self._pending.clear()
+        return lost
+
+    def remember(self) -> None:
+        """Keep a copy that a restart with an old disk will find."""
+        self._old = dict(self.values)
+
+    def restore(self) -> bool:
+        """Go back to the copy; whether that changed anything."""
+        changed = self._old != self.values
+        self.values = dict(self._old)
+        return changed
+
+    def wipe(self) -> None:
+        """Another disk, with nothing on it."""
+        self.values = {}
+        self._old = {}
+        self.incarnation = 0
+
+    def _apply(self, key: str, value: bytes | None) -> None:
+        self.written += 1
+        if value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = value
