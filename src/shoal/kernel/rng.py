@@ -22,13 +22,12 @@ T = TypeVar("T")
 class Rng:
     """A deterministic stream of draws."""
 
-    __slots__ = ("_name", "_random", "_seed", "below", "uniform")
+    __slots__ = ("_digest", "_random", "below", "uniform")
 
-    def __init__(self, seed: int, name: str = "") -> None:
-        self._seed = seed
-        self._name = name
-        digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
-        self._random = random.Random(int.from_bytes(digest[:8]))
+    def __init__(self, seed: int | bytes) -> None:
+        text = seed if isinstance(seed, bytes) else str(seed).encode()
+        self._digest = hashlib.sha256(text).digest()
+        self._random = random.Random(int.from_bytes(self._digest))
         #: `below(n)`: an integer from 0 to n - 1.
         self.below = self._random.randrange
         #: `uniform()`: a float in [0, 1).
@@ -36,7 +35,7 @@ class Rng:
 
     def split(self, name: str) -> "Rng":
         """An independent stream; the same name gives the same stream, drawn from or not."""
-        return Rng(self._seed, f"{self._name}/{name}")
+        return Rng(self._digest + name.encode())
 
     def chance(self, probability: float) -> bool:
         """True with this probability."""

@@ -54,5 +54,8 @@ class Story:
         return iter(tuple(self._lines))
 
     def of(self, thing: str) -> tuple[Line, ...]:
-        """The lines about one thing."""
-        return tuple(line for line in self._lines if line.thing == thing)
+        """The lines about one thing and its parts: `ring` has the part `ring/probe`."""
+        part = f"{thing}/"
+        return tuple(
+            line for line in self._lines if line.thing == thing or line.thing.startswith(part)
+        )
