@@ -24,9 +24,9 @@ class Rng:
 
     __slots__ = ("_digest", "_random", "below", "uniform")
 
-    def __init__(self, seed: int | bytes) -> None:
-        text = seed if isinstance(seed, bytes) else str(seed).encode()
-        self._digest = hashlib.sha256(text).digest()
+    def __init__(self, seed: int | bytes, name: str = "") -> None:
+        path = seed if isinstance(seed, bytes) else str(seed).encode() + b"/"
+        self._digest = hashlib.sha256(path + name.encode()).digest()
         self._random = random.Random(int.from_bytes(self._digest))
         #: `below(n)`: an integer from 0 to n - 1.
         self.below = self._random.randrange
@@ -35,7 +35,7 @@ class Rng:
 
     def split(self, name: str) -> "Rng":
         """An independent stream; the same name gives the same stream, drawn from or not."""
-        return Rng(self._digest + name.encode())
+        return Rng(self._digest, name)
 
     def chance(self, probability: float) -> bool:
         """True with this probability."""
