@@ -6,12 +6,12 @@ for (checkpoints, compaction) when there is nothing else to do, and at the lates
 steps.
 """
 
+from shoal.dataplane.scheduler import ATTEMPTS_BEFORE_BISECTION
 from shoal.kernel.time import MILLISECOND, Instant
 from shoal.log.leases import Leases
 from shoal.spark.deliver.crew import Crew
 from shoal.spark.floor import Floor, Part
 from shoal.spark.ingest.component import IngestComponent
-from shoal.spark.scheduler import ATTEMPTS_BEFORE_BISECTION
 from shoal.spark.select.component import SelectComponent
 from shoal.spark.select.index import probe_of
 from shoal.spark.turns import (

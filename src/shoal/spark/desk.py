@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from shoal.dataplane import commands as c
 from shoal.dataplane.contract import Answer
+from shoal.dataplane.progress import Progress
 from shoal.dataplane.reports import (
     ComponentView,
     EngineView,
@@ -32,7 +33,6 @@ from shoal.spark.deliver.crew import Crew
 from shoal.spark.floor import Floor, Part
 from shoal.spark.ingest.component import IngestComponent, open_ingest
 from shoal.spark.outcome import StepFailed, StepOutcome
-from shoal.spark.progress import Progress
 from shoal.spark.select.bisect import Guilty
 from shoal.spark.select.component import SelectComponent, open_select
 from shoal.spark.select.step import Rosters
@@ -222,7 +222,8 @@ class Desk:
         self._steps += 1
         self._floor.uncared[instance] += 1
         self._floor.scheduler.ran(instance, busy=outcome.busy)
-        self._progress.observe(outcome, now)
+        done = step_done(component, outcome)
+        self._progress.observe(done, now)
         match component, turn:
             case IngestComponent(), IngestTurn() | TogetherTurn():
                 component.found_something(turn.now)
@@ -233,7 +234,7 @@ class Desk:
                 component.filled(row, turn.read.upto)
             case SelectComponent(), SelectTurn():
                 self._select_stepped(component, outcome, turn.read.upto)
-        self._report(step_done(component, outcome))
+        self._report(done)
         if instance in self._floor.feeds:
             self._floor.feeds[instance].poll()
 

@@ -9,7 +9,7 @@ engine's thread, and a component has at most one step in flight. The number of t
 Spark tasks depends on the workers, never on how many queries there are.
 
 Promises   L1 L2 L3 (through the writers it owns), Q1 Q2 Q3 (select/), S3 (counters).
-Not here   whose turn it is (scheduler.py), what a step does (ingest/, select/, deliver/).
+Not here   whose turn it is (dataplane/scheduler.py), what a step does (ingest/, select/, deliver/).
 """
 
 import queue

@@ -4,6 +4,7 @@ The desk changes it, `choose` looks at it to find the next turn.
 """
 
 from shoal.dataplane import commands as c
+from shoal.dataplane.scheduler import Scheduler
 from shoal.kernel.errors import LocalError
 from shoal.kernel.time import SECOND, Instant
 from shoal.log.leases import Leases
@@ -14,7 +15,6 @@ from shoal.spark.frames import all_columns
 from shoal.spark.ingest.component import IngestComponent, open_source
 from shoal.spark.ingest.judge import event_time
 from shoal.spark.ingest.source import Source
-from shoal.spark.scheduler import Scheduler
 from shoal.spark.select.component import SelectComponent
 from shoal.spark.turns import Input
 

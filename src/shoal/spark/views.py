@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from shoal.dataplane.reports import ComponentView, StepDone
+from shoal.dataplane.scheduler import Turn
 from shoal.spark.floor import Part
 from shoal.spark.ingest.component import IngestComponent
 from shoal.spark.outcome import StepOutcome
-from shoal.spark.scheduler import Turn
 from shoal.spark.select.component import SelectComponent
 
 __all__ = ["component_view", "step_done"]

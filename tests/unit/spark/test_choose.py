@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from shoal.dataplane import commands as c
+from shoal.dataplane.scheduler import ATTEMPTS_BEFORE_BISECTION
 from shoal.kernel.time import SECOND
 from shoal.log.leases import Leases
 from shoal.log.root import Root
@@ -16,7 +17,6 @@ from shoal.spark.choose import CARE_AFTER, CARE_LATEST, Chooser
 from shoal.spark.deliver.crew import Crew
 from shoal.spark.floor import Floor
 from shoal.spark.ingest.component import IngestComponent, open_ingest
-from shoal.spark.scheduler import ATTEMPTS_BEFORE_BISECTION
 from shoal.spark.select.component import SelectComponent, open_select
 from shoal.spark.turns import (
     BisectTurn,

@@ -19,13 +19,13 @@ from shoal.dataplane.reports import (
     Suspended,
 )
 from shoal.dataplane.rows import FOREVER
+from shoal.dataplane.scheduler import BACKOFF_FIRST, BACKOFF_MOST
 from shoal.kernel.errors import Fenced, LocalError, UserError
 from shoal.kernel.time import SECOND
 from shoal.log.root import Root
 from shoal.log.writer import Writer
 from shoal.spark.desk import Desk
 from shoal.spark.outcome import StepFailed, StepOutcome
-from shoal.spark.scheduler import BACKOFF_FIRST, BACKOFF_MOST
 from shoal.spark.select.bisect import Guilty
 from shoal.spark.select.step import SelectWork
 from shoal.spark.turns import (

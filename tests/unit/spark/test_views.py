@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from shoal.dataplane.scheduler import Turn
 from shoal.log.root import Root
 from shoal.spark.outcome import StepOutcome
-from shoal.spark.scheduler import Turn
 from shoal.spark.select.component import SelectComponent
 from shoal.spark.views import component_view, step_done
 from tests.unit.spark.small import INPUT, SECOND, Stream, opened, row

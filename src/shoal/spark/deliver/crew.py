@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from shoal.dataplane import commands as c
 from shoal.dataplane.contract import Answer
 from shoal.dataplane.reports import ComponentView, Failed, FencedOff, Report
+from shoal.dataplane.scheduler import Scheduler
 from shoal.kernel.errors import Fenced, LocalError
 from shoal.kernel.time import Instant
 from shoal.log.root import Root
@@ -17,7 +18,6 @@ from shoal.spark.deliver.component import DeliverComponent
 from shoal.spark.deliver.step import Delivered, DeliverWork
 from shoal.spark.deliver.upkeep import Kept, UpkeepWork
 from shoal.spark.feed import Feed
-from shoal.spark.scheduler import Scheduler
 
 __all__ = ["SINK_THREADS", "Crew"]
 

@@ -9,7 +9,7 @@ compiled code is reused step after step and row after row.
 
 Promises   Q1  a result is a tuple that satisfies its row's predicate inside its row's intervals.
            S3  what `keep` drops is counted, per level of keep (the caller maps it to queries).
-Not here   which tuples a step covers (spark/scheduler.py); writing results (spark/step.py).
+Not here   which tuples a step covers (dataplane/scheduler.py); writing results (spark/step.py).
 """
 
 import functools

@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 
 from shoal.dataplane import commands as c
 from shoal.dataplane.reports import Report
+from shoal.dataplane.scheduler import Scheduler
 from shoal.log.root import Root
 from shoal.log.segment import write_segment
 from shoal.log.writer import Writer
@@ -26,7 +27,6 @@ from shoal.spark.deliver.crew import Crew
 from shoal.spark.deliver.step import DeliverWork
 from shoal.spark.deliver.upkeep import keep_up
 from shoal.spark.feed import Feed
-from shoal.spark.scheduler import Scheduler
 
 TABLE = "select-0123456789ab"
 GROUP = "deliver-readings"

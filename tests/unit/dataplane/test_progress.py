@@ -2,17 +2,30 @@
 
 import pytest
 
+from shoal.dataplane.progress import RATE_OVER, Progress
+from shoal.dataplane.reports import StepDone
 from shoal.kernel.time import SECOND
-from shoal.log.writer import Commit
-from shoal.spark.outcome import StepOutcome
-from shoal.spark.progress import RATE_OVER, Progress
-
-COMMIT = Commit(version=1, epoch=1, step=1, first_step=1, segments=(), transactions={}, info={})
 
 
-def outcome(instance: str, *, busy: float, rows_in: int = 0, rows_out: int = 0) -> StepOutcome:
-    return StepOutcome(
-        instance=instance, commit=COMMIT, rows_in=rows_in, rows_out=rows_out, busy=busy
+def outcome(instance: str, *, busy: float, rows_in: int = 0, rows_out: int = 0) -> StepDone:
+    return StepDone(
+        instance=instance,
+        kind="select",
+        epoch=1,
+        step=1,
+        positions={},
+        rows_in=rows_in,
+        rows_out=rows_out,
+        rows_history=0,
+        roster_rows=0,
+        roster_version=0,
+        watermark=None,
+        committed=0,
+        source_committed=0,
+        busy=busy,
+        seconds={},
+        counters={},
+        group=1,
     )
 
 

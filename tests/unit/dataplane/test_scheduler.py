@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.kernel.time import MILLISECOND
-from shoal.spark.scheduler import (
+from shoal.dataplane.scheduler import (
     ATTEMPTS_BEFORE_BISECTION,
     BACKOFF_FIRST,
     BACKOFF_MOST,
     Scheduler,
 )
+from shoal.kernel.time import MILLISECOND
 
 
 def made(**weights: float) -> Scheduler:

@@ -1,9 +1,9 @@
 """Whose turn it is: fair between components by weight, patient with those that fail.
 
-Pure: time is an argument, and nothing here knows Spark. Each component has a *pass*, its busy
-time divided by its weight; the ready component with the lowest pass is next, and the others that
-read the same range go with it in one step group. A component that was idle comes back at the
-lowest pass of those at work, so that it cannot claim the time it did not use.
+What engines share: time is an argument, and nothing here runs anything. Each component has a
+*pass*, its busy time divided by its weight; the ready component with the lowest pass is next, and
+the others that read the same range go with it in one step group. A component that was idle comes
+back at the lowest pass of those at work, so that it cannot claim the time it did not use.
 
 A step that fails is tried again after a back-off that doubles. The first failure of a group
 makes its members go alone; the third of a component alone asks for a bisection of its roster.

@@ -8,9 +8,9 @@ side by side share the same cores.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shoal.dataplane.reports import StepDone
 from shoal.kernel.time import SECOND, Instant
 from shoal.query.cost import PRIOR, CostFit, Cycle, Demand, StepCost, StepSample, cycle_of
-from shoal.spark.outcome import StepOutcome
 
 __all__ = ["CAPACITY", "Progress"]
 
@@ -46,24 +46,24 @@ class Progress:
     def __init__(self) -> None:
         self._measured: dict[str, _Measured] = {}
 
-    def observe(self, outcome: StepOutcome, now: Instant) -> None:
+    def observe(self, done: StepDone, now: Instant) -> None:
         """Learn from a committed step."""
-        measured = self._measured.setdefault(outcome.instance, _Measured())
+        measured = self._measured.setdefault(done.instance, _Measured())
         measured.fit.observe(
             StepSample(
-                seconds=outcome.busy,
-                tuples_in=outcome.rows_in,
-                tuples_out=outcome.rows_out,
-                history=outcome.rows_history,
-                roster=outcome.roster_rows,
+                seconds=done.busy,
+                tuples_in=done.rows_in,
+                tuples_out=done.rows_out,
+                history=done.rows_history,
+                roster=done.roster_rows,
             )
         )
-        measured.roster = outcome.roster_rows
+        measured.roster = done.roster_rows
         if measured.last:
             passed = max((now - measured.last) / SECOND, 1e-6)
             share = min(1.0, passed / RATE_OVER)
-            measured.in_rate += share * (outcome.rows_in / passed - measured.in_rate)
-            measured.out_rate += share * (outcome.rows_out / passed - measured.out_rate)
+            measured.in_rate += share * (done.rows_in / passed - measured.in_rate)
+            measured.out_rate += share * (done.rows_out / passed - measured.out_rate)
         measured.last = now
 
     def forget(self, instance: str) -> None:
