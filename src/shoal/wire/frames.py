@@ -6,8 +6,9 @@ Big-endian; `length` counts what follows it. `tag` says which message the payloa
 the number of the sender's event that made it send (`kernel/story.py`). Another major version is
 refused with a reason; a newer minor version is read as ours, because fields are only ever added.
 
-Promises   whatever the bytes, the outcome is a frame, the wish for more bytes, or RemoteError; the
-           buffer never holds more than one frame of the greatest length beside what was fed last.
+Promises   whatever the bytes, and however they were cut, the outcome is the same frames, then the
+           wish for more bytes, or RemoteError; the buffer never holds more than one frame of the
+           greatest length beside what was fed last.
 Not here   what a payload means (`wire/codec.py`).
 """
 
@@ -54,25 +55,40 @@ def frame(tag: int, cause: int, payload: bytes) -> bytes:
 class FrameReader:
     """Cuts a stream of bytes into frames; one for each connection."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_broken", "_buffer")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._broken: RemoteError | None = None
 
     @property
     def waiting(self) -> int:
         """Bytes of a frame that is not whole yet."""
         return len(self._buffer)
 
+    @property
+    def broken(self) -> RemoteError | None:
+        """What ended the stream: nothing behind it can be read. The connection is closed."""
+        return self._broken
+
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that these bytes complete; RemoteError ends the connection."""
+        """The frames that these bytes complete.
+
+        Where the stream breaks, the frames before are still given, and `broken` says why; to feed
+        a broken stream raises that RemoteError.
+        """
+        if self._broken is not None:
+            raise self._broken
         buffer = self._buffer
         buffer += data
         found: list[Frame] = []
         start = 0
         while len(buffer) - start >= HEADER_BYTES:
             length, major, minor, tag, cause = _HEADER.unpack_from(buffer, start)
-            _check(length, major, minor)
+            if (broken := _wrong(length, major, minor)) is not None:
+                self._broken = broken
+                start = len(buffer)
+                break
             end = start + _LENGTH_BYTES + length
             if len(buffer) < end:
                 break
@@ -80,18 +96,22 @@ class FrameReader:
             found.append(Frame(tag=tag, cause=cause, payload=payload, minor=minor))
             start = end
         del buffer[:start]
+        if self._broken is not None and not found:
+            raise self._broken
         return found
 
 
-def _check(length: int, major: int, minor: int) -> None:
+def _wrong(length: int, major: int, minor: int) -> RemoteError | None:
+    """Why no frame can begin like this."""
     if major != MAJOR:
-        raise RemoteError(
+        return RemoteError(
             f"frame of protocol version {major}.{minor} cannot be read",
             detail=f"this peer speaks {MAJOR}.{MINOR}; another major number is another protocol",
             hint="run one release of Shoal on all peers of a mesh",
         )
     if not HEADER_BYTES - _LENGTH_BYTES <= length <= FRAME_BYTES_MAX - _LENGTH_BYTES:
-        raise RemoteError(
+        return RemoteError(
             f"frame says that it has {length} bytes",
             detail=f"between {HEADER_BYTES - _LENGTH_BYTES} and {FRAME_BYTES_MAX} are allowed",
         )
+    return None
