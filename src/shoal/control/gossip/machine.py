@@ -1,0 +1,367 @@
+"""Tell every peer a fact, once each, and see to it that nobody misses it for long.
+
+A *fact* has a topic, a key, a version and a body; without a body it says "removed". Whoever is
+asked to broadcast gives the fact a version above all that it has seen, and the ring's own tables
+make the tree: each peer divides its interval among the peers it knows there (`policy.py`).
+
+Source     DHTJoin (section 3.2) wants every query at every peer. Its finger flooding takes nine
+           times the messages and misses peers under failures (docs/protocols/gossip.md has the
+           figures); interval partition is El-Ansary's, repair and comparison are ours.
+Promises   G1  while the ring is whole, a broadcast reaches every peer once: N-1 spreading messages.
+           G2  when faults have stopped, every live peer of one ring has every fact within a bound.
+           G3  of two versions of a fact the higher holds, at every peer; a version never goes back.
+           G4  what was removed does not come back, as long as no two halves of the ring are apart
+               for longer than `removed_life_us`.
+Not here   who is on the ring (control/ring); what a body means (whoever asks for Heard). Facts are
+           memory, never truth: after the loss of all peers their owners broadcast them again.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from shoal.control.gossip.compare import COMPARE, Comparing, cut
+from shoal.control.gossip.config import GossipConfig
+from shoal.control.gossip.messages import (
+    MESSAGES,
+    NAME_CHARS_MAX,
+    QUESTIONS,
+    TOPIC_CHARS_MAX,
+    Accepted,
+    Broadcast,
+    Buckets,
+    Compare,
+    Fact,
+    FactList,
+    Facts,
+    Give,
+    Heard,
+    RouteLost,
+    Routes,
+    Same,
+    Spread,
+    Summary,
+    Taken,
+    Version,
+)
+from shoal.control.gossip.policy import order_of
+from shoal.control.gossip.spread import RETRY, Spreading
+from shoal.control.gossip.state import Store
+from shoal.control.gossip.view import GossipView
+from shoal.kernel.effects import Answer, CancelTimer, Effect, SetTimer, Tell
+from shoal.kernel.errors import LocalError, RemoteError, UserError
+from shoal.kernel.events import Asked, Received, Started, Stopping, TimerFired, Unreachable
+from shoal.kernel.keys import Contact
+from shoal.kernel.rng import Rng
+from shoal.kernel.time import Instant
+
+__all__ = ["GossipMachine"]
+
+_BATCH = "gossip/batch"
+_HOLD = "gossip/hold"
+#: How far a counter may be ahead of all that was seen: no mesh broadcasts so much.
+_LEAP_MAX = 1 << 40
+
+_Name = tuple[str, str]
+
+
+class GossipMachine:
+    """Broadcast of versioned facts over the ring's tables."""
+
+    name = "gossip"
+    messages: Mapping[int, type[Struct]] = MESSAGES
+    questions: Sequence[type[Struct]] = QUESTIONS
+
+    def __init__(self, me: Contact, config: GossipConfig, rng: Rng) -> None:
+        config.check()
+        self.me = me
+        self._config = config
+        self._store = Store(
+            facts_max=config.facts_max,
+            removed_life_us=config.removed_life_us,
+            row_us=config.compare_every_us,
+        )
+        self._spreading = Spreading(me, config)
+        self._comparing = Comparing(me, config, self._store, rng)
+        self._routes = Routes(None, (), ())
+        #: Broadcasts are accepted at once; else they wait for a first comparison.
+        self._free = False
+        self._waiting: list[tuple[int, Broadcast]] = []
+        #: Facts that go out together in a moment, and whether the timer for it runs.
+        self._batch: dict[_Name, None] = {}
+        self._batch_bytes = 0
+        self._batching = False
+        self._handlers: dict[type, Callable[[Any, Instant, list[Effect]], None]] = {
+            Started: self._started,
+            Stopping: self._stopping,
+            TimerFired: self._timer_fired,
+            Unreachable: self._unreachable,
+            Asked: self._asked,
+            Received: self._received,
+            Routes: self._routed,
+            RouteLost: self._route_lost,
+        }
+        self._readers: dict[type, Callable[[Contact, Any, Instant, list[Effect]], None]] = {
+            Spread: self._spread,
+            Taken: self._taken,
+            Compare: self._comparing.compare,
+            Same: self._same,
+            Buckets: self._comparing.buckets,
+            Summary: self._comparing.summary,
+            Give: self._given,
+        }
+
+    def handle(self, event: Struct, now: Instant) -> list[Effect]:
+        """Take an event in; return what is to be done about it, in order."""
+        out: list[Effect] = []
+        handler = self._handlers.get(type(event))
+        if handler is None:
+            raise LocalError(f"gossip does not know the event {type(event).__name__}")
+        handler(event, now, out)
+        return out
+
+    # --- the host -------------------------------------------------------------------------------
+
+    def _started(self, _event: Started, now: Instant, out: list[Effect]) -> None:
+        self._comparing.start(now, out)
+        out.append(SetTimer(_HOLD, now + self._config.hold_us))
+
+    def _stopping(self, _event: Stopping, now: Instant, out: list[Effect]) -> None:
+        """Nothing that was accepted stays here alone."""
+        self._release(now, out)
+        self._flush(now, out)
+
+    def _timer_fired(self, event: TimerFired, now: Instant, out: list[Effect]) -> None:
+        if event.timer == RETRY:
+            self._spreading.retry(now, out)
+        elif event.timer == COMPARE:
+            self._comparing.timer(now, out)
+        elif event.timer == _BATCH:
+            self._batching = False
+            self._flush(now, out)
+        elif event.timer == _HOLD:
+            self._release(now, out)
+        else:
+            raise LocalError(f"gossip has no timer {event.timer!r}")
+
+    def _unreachable(self, event: Unreachable, now: Instant, out: list[Effect]) -> None:
+        if event.peer.name:
+            self._spreading.silent(event.peer, now, out)
+
+    # --- siblings -------------------------------------------------------------------------------
+
+    def _routed(self, event: Routes, now: Instant, out: list[Effect]) -> None:
+        """The ring's tables are these now."""
+        self._routes = event
+        before = self._spreading.order.contacts
+        known = (*event.successors, *event.fingers)
+        order = order_of(self.me.key, known)
+        self._spreading.order = order
+        for contact in order.contacts:
+            if contact not in before:
+                self._spreading.heard_from(contact.name)
+        self._comparing.neighbour(order.contacts[0] if order.contacts else None, now, out)
+        if order.contacts and self._batch and not self._batching:
+            self._flush(now, out)
+
+    def _route_lost(self, event: RouteLost, now: Instant, out: list[Effect]) -> None:
+        self._comparing.gone(event.peer.name)
+        self._spreading.silent(event.peer, now, out)
+
+    # --- questions ------------------------------------------------------------------------------
+
+    def _asked(self, event: Asked, now: Instant, out: list[Effect]) -> None:
+        question = event.question
+        if type(question) is Facts:
+            facts = tuple(self._store.of(question.topic))
+            out.append(Answer(event.request, FactList(facts)))
+            return
+        if type(question) is not Broadcast:
+            raise LocalError(f"gossip has no answer to {type(question).__name__}")
+        refusal = self._refusal(question)
+        if refusal is not None:
+            out.append(Answer(event.request, refusal))
+        elif self._free:
+            self._accept(event.request, question, now, out)
+        else:
+            self._waiting.append((event.request, question))
+
+    def _refusal(self, question: Broadcast) -> UserError | None:
+        """Why this cannot be broadcast."""
+        size = len(question.body or b"")
+        if not 0 < len(question.topic) <= TOPIC_CHARS_MAX:
+            return UserError(
+                f"topic {question.topic[:40]!r} cannot be used",
+                detail=f"a topic has 1 to {TOPIC_CHARS_MAX} characters",
+            )
+        if not 0 < len(question.key) <= NAME_CHARS_MAX:
+            return UserError(
+                f"fact {question.key[:40]!r} of topic {question.topic} cannot be broadcast",
+                detail=f"its key has 1 to {NAME_CHARS_MAX} characters",
+            )
+        if size > self._config.body_bytes_max:
+            return UserError(
+                f"fact {question.key!r} of topic {question.topic} is too large to broadcast",
+                detail=f"{size} bytes of at most {self._config.body_bytes_max}",
+                hint="store the body under the root and broadcast its name",
+            )
+        if self._store.full and self._store.version((question.topic, question.key)) is None:
+            return UserError(
+                f"fact {question.key!r} of topic {question.topic} finds no room",
+                detail=f"there are {self._config.facts_max} facts already",
+                hint="remove facts that are not needed; removals are forgotten after a while",
+            )
+        return None
+
+    def _accept(self, request: int, question: Broadcast, now: Instant, out: list[Effect]) -> None:
+        """Give it the next version, and pass it on in a moment."""
+        version = Version(self._store.counter + 1, self.me.name, self.me.incarnation)
+        fact = Fact(question.topic, question.key, version, question.body)
+        self._take(fact, now, out)
+        out.append(Answer(request, Accepted(version)))
+        self._pass_on(fact, now, out)
+
+    def _release(self, now: Instant, out: list[Effect]) -> None:
+        """What this peer could learn first, it has learned: accept what waits."""
+        if self._free:
+            return
+        self._free = True
+        out.append(CancelTimer(_HOLD))
+        waiting, self._waiting = self._waiting, []
+        for request, question in waiting:
+            refusal = self._refusal(question)
+            if refusal is None:
+                self._accept(request, question, now, out)
+            else:
+                out.append(Answer(request, refusal))
+
+    # --- peers ----------------------------------------------------------------------------------
+
+    def _received(self, event: Received, now: Instant, out: list[Effect]) -> None:
+        reader = self._readers.get(type(event.message))
+        if reader is None:
+            raise LocalError(f"gossip does not know the message {type(event.message).__name__}")
+        if self._comparing.touch(now, out):
+            self._free = False
+            out.append(SetTimer(_HOLD, now + self._config.hold_us))
+        self._spreading.heard_from(event.sender.name)
+        reader(event.sender, event.message, now, out)
+
+    def _spread(self, sender: Contact, spread: Spread, now: Instant, out: list[Effect]) -> None:
+        self._check(spread.facts)
+        for fact in spread.facts:
+            self._take(fact, now, out)
+        self._spreading.received(sender, spread, now, out)
+
+    def _taken(self, sender: Contact, taken: Taken, now: Instant, out: list[Effect]) -> None:
+        self._spreading.taken(sender, taken.token, now, out)
+
+    def _same(self, sender: Contact, same: Same, now: Instant, out: list[Effect]) -> None:
+        self._comparing.same(sender, same, now)
+        self._compared(now, out)
+
+    def _given(self, sender: Contact, give: Give, now: Instant, out: list[Effect]) -> None:
+        """Facts from a neighbour: who lacked them tells the other neighbours."""
+        self._check(give.facts)
+        learned = False
+        for fact in give.facts:
+            told = Fact(fact.topic, fact.key, fact.version, fact.body, fact.age, fact.row + 1)
+            if not self._take(told, now, out):
+                continue
+            learned = True
+            if told.row >= self._config.rows_max:
+                self._pass_on(told, now, out)
+        for name in self._comparing.given(sender, give, now, out):
+            self._forget(name, out)
+        if learned:
+            for neighbour in (self._routes.predecessor, *self._spreading.order.contacts[:1]):
+                if neighbour is not None and neighbour.name != sender.name:
+                    self._comparing.soon(neighbour, now, out)
+        self._compared(now, out)
+
+    def _compared(self, now: Instant, out: list[Effect]) -> None:
+        if not self._free and self._comparing.done and self._comparing.doubt_from is None:
+            self._release(now, out)
+
+    # --- facts ----------------------------------------------------------------------------------
+
+    def _check(self, facts: Sequence[Fact]) -> None:
+        """Counters grow by one; one that leaps would use up the room for all that follow."""
+        limit = self._store.counter + _LEAP_MAX
+        for fact in facts:
+            if fact.version.counter > limit:
+                raise RemoteError(
+                    f"fact {fact.key!r} of topic {fact.topic} has a counter that cannot be",
+                    detail=f"{fact.version.counter} where {limit} is far away already",
+                )
+
+    def _take(self, fact: Fact, now: Instant, out: list[Effect]) -> bool:
+        if not self._store.take(fact, now):
+            return False
+        out.append(Tell(Heard(fact.topic, fact.key, fact.version, fact.body)))
+        return True
+
+    def _forget(self, name: _Name, out: list[Effect]) -> None:
+        """It was removed while this peer was away."""
+        version = self._store.version(name)
+        if version is not None:
+            self._store.drop(name)
+            out.append(Tell(Heard(*name, version, None)))
+
+    def _pass_on(self, fact: Fact, now: Instant, out: list[Effect]) -> None:
+        self._batch[fact.name] = None
+        self._batch_bytes += len(fact.body or b"")
+        if self._batch_bytes >= self._config.message_bytes_max or not self._config.batch_us:
+            self._flush(now, out)
+        elif not self._batching:
+            self._batching = True
+            out.append(SetTimer(_BATCH, now + self._config.batch_us))
+
+    def _flush(self, now: Instant, out: list[Effect]) -> None:
+        """Broadcast what has gathered; without anybody on the ring it goes on waiting."""
+        if not self._batch or not self._spreading.order.contacts:
+            return
+        if self._spreading.full:
+            self._batching = True
+            out.append(SetTimer(_BATCH, now + self._config.ack_us))
+            return
+        if self._batching:
+            self._batching = False
+            out.append(CancelTimer(_BATCH))
+        facts = self._store.broadcast(self._batch, now)
+        self._batch.clear()
+        self._batch_bytes = 0
+        for piece in cut(facts, self._config.message_bytes_max):
+            self._spreading.begin(piece, now, out)
+
+    # --- outside --------------------------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Invariants that hold after every event; cheap, and without a look at every fact."""
+        self._store.validate()
+        if not self._spreading.validate():
+            raise LocalError("gossip has a duty that nobody is going to look at")
+        if self._free and self._waiting:
+            raise LocalError("gossip lets broadcasts wait although it is free to accept them")
+
+    def validate_all(self) -> None:
+        """As `validate`, with a look at every fact."""
+        self.validate()
+        self._store.validate_all()
+
+    def view(self) -> GossipView:
+        """A picture; holds no reference into the machine."""
+        return GossipView(
+            facts=len(self._store),
+            digest=self._store.digest,
+            counter=self._store.counter,
+            open=self._spreading.open,
+            repairs=self._spreading.repairs,
+            compared=self._comparing.done,
+            dropped=self._comparing.dropped,
+            refused=self._store.refused,
+            free=self._free,
+            sound=self._comparing.doubt_from is None,
+            known=tuple(self._store),
+        )
