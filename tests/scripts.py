@@ -257,7 +257,7 @@ class Script:
         event: Any = self._words.make(kinds[kind], arguments)
         machine = next(iter(actor.peer.machines.values()))
         self.events += 1
-        found = actor.peer._carry(machine, machine.handle(event, self.now), event, self.now)
+        found = actor.peer._carry([(machine, machine.handle(event, self.now))], event, self.now)
         self._carry_out(actor, found)
 
     def _do_show(self, name: str, machine: str = "") -> None:

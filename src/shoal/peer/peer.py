@@ -88,6 +88,8 @@ ILLEGAL: Mapping[tuple[State, type], str] = {
 }
 
 _Method = Callable[[Any, Instant], Sequence[Effect]]
+#: What one machine has asked for.
+_Found = tuple[Machine, Sequence[Effect]]
 #: Effects that the peer itself has to do with.
 _INNER = {Tell: None, Note: None, Answer: None}
 _NOTHING: tuple[Effect, ...] = ()
@@ -182,7 +184,7 @@ class Peer:
             return _NOTHING
         for effect in found:
             if type(effect) in _INNER:
-                return self._carry(machine, found, event, now)
+                return self._carry([(machine, found)], event, now)
         return found
 
     def _timer_fired(self, event: TimerFired, now: Instant) -> Sequence[Effect]:
@@ -193,7 +195,7 @@ class Peer:
         found = self._trusted(machine, event, now)
         for effect in found:
             if type(effect) in _INNER:
-                return self._carry(machine, found, event, now)
+                return self._carry([(machine, found)], event, now)
         return found
 
     def _asked(self, event: Asked, now: Instant) -> Sequence[Effect]:
@@ -210,7 +212,7 @@ class Peer:
         if len(self._unanswered) >= ASKED_MAX:
             return _refusal(event, f"{ASKED_MAX} questions wait for their answers already")
         self._unanswered[event.request] = kind
-        return self._carry(machine, self._trusted(machine, event, now), event, now)
+        return self._carry([(machine, self._trusted(machine, event, now))], event, now)
 
     def _too_early(self, event: Asked, now: Instant) -> Sequence[Effect]:
         return _refusal(event, "the peer has not started yet")
@@ -232,11 +234,9 @@ class Peer:
         return _NOTHING
 
     def _for_all(self, event: Event, now: Instant) -> list[Effect]:
-        """Every machine is told, in their order."""
-        effects: list[Effect] = []
-        for machine in self.machines.values():
-            effects += self._carry(machine, self._trusted(machine, event, now), event, now)
-        return effects
+        """Every machine is told, in their order, and news only then: none hears it unstarted."""
+        machines = self.machines.values()
+        return self._carry([(one, self._trusted(one, event, now)) for one in machines], event, now)
 
     def _stopping(self, event: Stopping, now: Instant) -> Sequence[Effect]:
         """Every machine says good-bye, and whoever still waits for an answer is told."""
@@ -256,12 +256,10 @@ class Peer:
         except RemoteError as error:
             raise _our_defect(machine, event, error) from error
 
-    def _carry(
-        self, machine: Machine, found: Sequence[Effect], event: Event, now: Instant
-    ) -> list[Effect]:
+    def _carry(self, found: Sequence[_Found], event: Event, now: Instant) -> list[Effect]:
         """Keep notes, settle answers, carry news to whom it concerns, pass the rest on."""
         effects: list[Effect] = []
-        todo: deque[tuple[Machine, Sequence[Effect]]] = deque([(machine, found)])
+        todo = deque(found)
         carried = 0
         while todo:
             source, outcome = todo.popleft()
@@ -286,11 +284,9 @@ class Peer:
                         effects.append(effect)
         return effects
 
-    def _spread(
-        self, news: Struct, event: Event, now: Instant
-    ) -> list[tuple[Machine, Sequence[Effect]]]:
+    def _spread(self, news: Struct, event: Event, now: Instant) -> list[_Found]:
         """Tell the machines that this concerns; for what a message led to, its sender pays."""
-        found: list[tuple[Machine, Sequence[Effect]]] = []
+        found: list[_Found] = []
         for name, heard in heard_by(news):
             machine = self.machines.get(name)
             if machine is None:

@@ -193,6 +193,14 @@ def test_news_reaches_whom_it_concerns_behind_its_own_effects(pair: Pair) -> Non
     assert pair.two.got == [Rumour()]
 
 
+def test_nobody_hears_news_before_it_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first machine tells at its start, the second hears after its own."""
+    pair = Pair(monkeypatch, start=False)
+    pair.one.does[Started] = give(Tell(Gossip()))
+    pair.peer.handle(Started({}), 0)
+    assert pair.two.got == [Started({}), Rumour()]
+
+
 def test_news_that_concerns_an_absent_machine_is_dropped(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
