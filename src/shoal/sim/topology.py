@@ -108,6 +108,10 @@ class TransitStub:
             return self._stubs[here][self._router[start]][self._router[end]] + MILLISECOND
         return self._up[start] + self._core[here][there] + self._up[end]
 
+    def stub_of(self, host: int) -> int:
+        """The stub domain of a host."""
+        return self._stub[host]
+
     def _all_pairs(self, size: int, mean: int, *, chords: int) -> list[list[int]]:
         """Shortest delays of a ring with random chords."""
         edges: list[dict[int, int]] = [{} for _ in range(size)]

@@ -162,6 +162,11 @@ class World(Loop):
         self._disturbances[fault] += 1
         self.probes[fault] += 1
 
+    def mark(self, fault: str) -> None:
+        """A fault without duration has happened."""
+        self.probes[fault] += 1
+        self._quiet_since = self.now
+
     def undisturb(self, fault: str) -> None:
         """It is over."""
         self._disturbances[fault] -= 1
@@ -184,11 +189,17 @@ class World(Loop):
         for checker in self.checkers:
             self._check(checker.calm)
 
-    def finish(self) -> None:
+    def settle(self) -> None:
         """Tell checkers that liveness is due; every peer's invariants hold."""
+        self.say(None, "liveness is due")
         for node in self.running():
             assert node.peer is not None
             self._guard(node, node.peer.validate)
+        for checker in self.checkers:
+            self._check(checker.settled)
+
+    def finish(self) -> None:
+        """Tell checkers that this is the end."""
         for checker in self.checkers:
             self._check(checker.at_end)
 

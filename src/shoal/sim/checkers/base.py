@@ -4,7 +4,9 @@
     up, down      a peer has begun, or is gone (crashed or stopped)
     every_second  each second of the world
     calm          faults have just ended: from now on liveness is due
-    at_end        the bound for liveness has passed: everything promised must have happened
+    settled       the bound for liveness has passed: state must be right, and questions that are
+                  asked now must be answered rightly by `at_end`
+    at_end        some seconds later: nothing that was promised is still open
 
 Under faults a checker asks for safety alone: nothing unsafe, ever. What must hold outside faults
 only, it asks for when `world.quiet_for()` says that nothing has been disturbed for long enough.
@@ -39,6 +41,8 @@ class Checker:
     """Base of all checkers; a hook that a checker does not override costs nothing."""
 
     name = ""
+    #: Seconds after faults end by which what this checker watches must be settled.
+    bound_s = 0.0
 
     def attach(self, world: "World") -> None:
         """It will watch this world; called once, before anything happens."""
@@ -59,8 +63,11 @@ class Checker:
     def calm(self) -> None:
         """Faults have ended."""
 
-    def at_end(self) -> None:
+    def settled(self) -> None:
         """Liveness is due."""
+
+    def at_end(self) -> None:
+        """Nothing may still be open."""
 
     def figures(self) -> dict[str, float]:
         """Numbers worth writing down about the run."""
