@@ -1,0 +1,132 @@
+"""`shoal sim`: play a scenario with one seed, or many, or until one fails.
+
+    shoal sim scenarios/churn.toml --seed 7 --trace     one run, every event
+    shoal sim scenarios/churn.toml --seeds 1..200       many; what failed, and how to repeat it
+    shoal sim scenarios --until-failure                 all scenarios of a folder, seed after seed
+    shoal sim scenarios/churn.toml --seed 7 --shrink    a smaller scenario that still fails
+
+Exit code 1 means that a run failed, 2 that the command was wrong.
+"""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.kernel.errors import UserError
+
+if TYPE_CHECKING:
+    from shoal.sim.runs.run import Outcome
+
+__all__ = ["sim"]
+
+
+def sim(
+    scenario: Annotated[Path, typer.Argument(help="a scenario file, or a folder of them")],
+    seed: Annotated[int, typer.Option(help="the one number that decides everything")] = 1,
+    seeds: Annotated[str, typer.Option(help="many seeds: 1..200")] = "",
+    until_failure: Annotated[
+        bool, typer.Option("--until-failure", help="go on from --seed until a run fails")
+    ] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="print every event")] = False,
+    only: Annotated[str, typer.Option(help="trace these peers only: p3,p7")] = "",
+    shrink: Annotated[
+        bool, typer.Option("--shrink", help="look for a smaller scenario that fails as well")
+    ] = False,
+    every_event: Annotated[
+        bool, typer.Option("--every-event", help="check each peer's own invariants at every event")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="one line of JSON for each run")] = False,
+) -> None:
+    """Play a scenario in the simulator; a failing run prints the command that repeats it."""
+    from shoal.sim.runs.many import scenario_files, seeds_of
+
+    files = scenario_files(scenario) if scenario.is_dir() else [scenario]
+    if not files:
+        raise UserError(f"folder {str(scenario)!r} has no scenario", hint="name a file *.toml")
+    numbers = itertools.count(seed) if until_failure else iter(seeds_of(seeds or str(seed)))
+    if shrink:
+        _shrink(files[0], seed)
+        return
+    failed = 0
+    runs = 0
+    for path, outcome in _play(files, numbers, trace=trace, only=only, every_event=every_event):
+        runs += 1
+        _say(path, outcome, as_json=as_json, long=runs == 1 and not seeds and not until_failure)
+        failed += not outcome.ok
+        if failed and until_failure:
+            break
+    if not as_json and runs > 1:
+        typer.echo(f"{runs} runs, {failed} failed")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _play(
+    files: list[Path], numbers: Iterator[int], *, trace: bool, only: str, every_event: bool
+) -> "Iterator[tuple[Path, Outcome]]":
+    from shoal.sim.runs.cast import standard
+    from shoal.sim.runs.run import run
+    from shoal.sim.runs.scenario import read_file
+    from shoal.sim.trace import TextTrace
+
+    scenarios = [(path, read_file(path)) for path in files]
+    cast = standard()
+    names = [name for name in only.split(",") if name]
+    for number in numbers:
+        for path, scenario in scenarios:
+            watchers = [TextTrace(typer.echo, only=names)] if trace or names else []
+            every = 1 if every_event else 16
+            outcome = run(
+                scenario, number, cast, watchers=watchers, validate_every=every, name=path.stem
+            )
+            yield path, outcome
+
+
+def _say(path: Path, outcome: "Outcome", *, as_json: bool, long: bool) -> None:
+    if as_json:
+        import msgspec
+
+        typer.echo(msgspec.json.encode(outcome).decode())
+        return
+    word = "ok    " if outcome.ok else "FAILED"
+    typer.echo(
+        f"{word} {outcome.scenario} seed {outcome.seed}: {outcome.seconds:.0f} s, "
+        f"{outcome.peers} peers, {outcome.events:,} events, {outcome.messages:,} messages, "
+        f"digest {outcome.digest[:12]}"
+    )
+    if long:
+        typer.echo(_table("happened", outcome.probes))
+        typer.echo(_table("measured", outcome.figures))
+    failure = outcome.failure
+    if failure is not None:
+        from shoal.sim.runs.many import command
+
+        typer.echo(f"  at {failure.at_s:.6f} s, event {failure.events}, {failure.who}:")
+        typer.echo(f"  {failure.what}")
+        if long and failure.where:
+            typer.echo(failure.where)
+        typer.echo(f"  repeat it: {command(str(path), outcome.seed)}")
+
+
+def _table(title: str, values: "dict[str, int] | dict[str, float]") -> str:
+    rows = [f"    {name:40} {value:>12,}" for name, value in values.items()]
+    return "\n".join([f"  {title}", *rows])
+
+
+def _shrink(path: Path, seed: int) -> None:
+    from shoal.sim.runs.cast import standard
+    from shoal.sim.runs.scenario import read_file, write
+    from shoal.sim.runs.shrink import shrink
+
+    smallest, outcome = shrink(
+        read_file(path), seed, standard(), say=lambda line: typer.echo(line, err=True)
+    )
+    if outcome.failure is None:
+        typer.echo(f"seed {seed} of {path} does not fail")
+        return
+    typer.echo(f"# seed {seed}: {outcome.failure.what}")
+    typer.echo(write(smallest))
+    raise typer.Exit(1)

@@ -1,0 +1,95 @@
+"""A smaller scenario that still fails: fewer faults, fewer peers, a shorter time, less work.
+
+One change at a time is tried, the coarse ones first; it is kept if the run still fails in the same
+way, until no change helps or `tries_max` runs are used up. The result is for people to read and for
+tests/sim/regressions.
+
+The same way   the same promise, or the same kind of error: a smaller run that fails otherwise is
+               another story.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from shoal.sim.network import Weather
+from shoal.sim.runs.cast import Cast
+from shoal.sim.runs.run import Outcome, run
+from shoal.sim.runs.scenario import Scenario, Workload
+
+__all__ = ["shrink"]
+
+_PEERS_LEAST = 3
+_SECONDS_LEAST = 2.0
+
+
+def shrink(
+    scenario: Scenario,
+    seed: int,
+    cast: Cast,
+    *,
+    tries_max: int = 200,
+    say: Callable[[str], None] | None = None,
+) -> tuple[Scenario, Outcome]:
+    """The smallest scenario found, and how it fails; the given one if it does not fail."""
+    smallest, outcome = scenario, run(scenario, seed, cast)
+    if outcome.failure is None:
+        return smallest, outcome
+    sign = _sign(outcome)
+    tries = 0
+    while tries < tries_max:
+        for what, smaller in _smaller(smallest, outcome):
+            tries += 1
+            tried = run(smaller, seed, cast)
+            if tried.failure is not None and _sign(tried) == sign:
+                smallest, outcome = smaller, tried
+                if say is not None:
+                    say(f"{what}: still fails after {tried.events:,} events")
+                break
+            if tries >= tries_max:
+                break
+        else:
+            break
+    return smallest, outcome
+
+
+def _sign(outcome: Outcome) -> str:
+    """What failed, without names and numbers: the promise or the class of the error."""
+    assert outcome.failure is not None
+    return outcome.failure.what.partition(":")[0]
+
+
+def _smaller(scenario: Scenario, outcome: Outcome) -> Iterator[tuple[str, Scenario]]:
+    """Changes that make a scenario smaller, the ones that save most first."""
+    assert outcome.failure is not None
+    replace = msgspec.structs.replace
+    if scenario.require:
+        yield "nothing required", replace(scenario, require={})
+    for index in range(len(scenario.fault)):
+        rest = scenario.fault[:index] + scenario.fault[index + 1 :]
+        yield f"without fault {index + 1}", replace(scenario, fault=rest)
+    for peers in _downwards(scenario.peers, _PEERS_LEAST):
+        fewer = replace(scenario, peers=peers, peers_min=min(scenario.peers_min, peers))
+        if fewer.losses_max < peers:
+            yield f"{peers} peers", fewer
+    for name in ("faults_s", "settle_s", "form_s"):
+        for seconds in _downwards(getattr(scenario, name), _SECONDS_LEAST):
+            yield f"{name} {seconds:g}", replace(scenario, **{name: seconds})
+    if scenario.weather != Weather(heavy=0.0):
+        yield "calm weather", replace(scenario, weather=Weather(heavy=0.0))
+    for field in msgspec.structs.fields(Workload):
+        if getattr(scenario.workload, field.name):
+            less = replace(scenario.workload, **{field.name: 0})
+            yield f"no {field.name}", replace(scenario, workload=less)
+    if scenario.topology != "uniform":
+        yield "uniform", replace(scenario, topology="uniform")
+    if len(scenario.machines) > 1:
+        yield "fewer machines", replace(scenario, machines=scenario.machines[:-1])
+
+
+def _downwards(value: Any, least: Any) -> Iterator[Any]:
+    """Half, three quarters, and one less, down to the least."""
+    for smaller in dict.fromkeys((value // 2, value * 3 // 4, value - 1)):
+        if least <= smaller < value:
+            yield smaller
