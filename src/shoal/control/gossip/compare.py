@@ -33,6 +33,7 @@ from shoal.control.gossip.messages import (
     Summary,
     Want,
 )
+from shoal.control.gossip.spread import first_number
 from shoal.control.gossip.state import BUCKETS, Store
 from shoal.kernel.effects import Effect, Note, Send, SetTimer
 from shoal.kernel.errors import RemoteError
@@ -81,7 +82,7 @@ class Comparing:
         self._rng = rng
         self._sessions: dict[str, _Session] = {}
         self._wanted: dict[str, Contact] = {}
-        self._token = (me.incarnation & 0xFFFFF) << 32
+        self._token = first_number(me)
         self._successor: Contact | None = None
         self._soon: Instant | None = None
         self._periodic: Instant = 0

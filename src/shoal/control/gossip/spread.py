@@ -21,7 +21,7 @@ from shoal.kernel.effects import CancelTimer, Effect, Note, Send, SetTimer
 from shoal.kernel.keys import Contact, Key
 from shoal.kernel.time import Instant
 
-__all__ = ["RETRY", "Spreading"]
+__all__ = ["RETRY", "Spreading", "first_number"]
 
 RETRY = "gossip/retry"
 #: Names of silent peers that travel with a repair.
@@ -29,6 +29,11 @@ _LOST_MAX = 32
 #: Acknowledged duties that are watched.
 _WATCHED_MAX = 1_024
 _NOBODY: dict[str, object] = {}
+
+
+def first_number(me: Contact) -> int:
+    """Where a peer begins to number things, so that no two of its lives use one number."""
+    return me.incarnation % 1_000_000 * 1_000_000_000
 
 
 class _Duty:
@@ -73,7 +78,7 @@ class Spreading:
         self._watched: deque[tuple[Instant, _Duty]] = deque(maxlen=_WATCHED_MAX)
         self._suspects: dict[str, Instant] = {}
         #: Distinct in all incarnations of this peer, so that no late answer fits another duty.
-        self._token = self._number = (me.incarnation & 0xFFFFF) << 32
+        self._token = self._number = first_number(me)
         self.repairs = 0
 
     @property
@@ -142,35 +147,42 @@ class Spreading:
 
     def silent(self, peer: Contact, now: Instant, out: list[Effect]) -> None:
         """Somebody believes that this peer cannot be reached: mend what it was given."""
-        failed = [duty for duty in self._duties.values() if duty.to.name == peer.name]
         horizon = now - self._config.watch_us
         kept: list[tuple[Instant, _Duty]] = []
+        taken: list[_Duty] = []
         for at, duty in self._watched:
-            if at < horizon:
-                continue
             if duty.to.name == peer.name:
-                failed.append(duty)
-            else:
+                taken.append(duty)
+            elif at >= horizon:
                 kept.append((at, duty))
         self._watched = deque(kept, maxlen=_WATCHED_MAX)
-        self._suspects[peer.name] = now + self._config.suspect_us
-        for duty in failed:
-            self._duties.pop(duty.token, None)
+        had = bool(self._duties)
+        self._give_up(peer.name, now, out)
+        for duty in taken:
             self._repair(duty, now, out)
-        if failed and not self._duties:
+        if had and not self._duties:
             out.append(CancelTimer(RETRY))
 
     def retry(self, now: Instant, out: list[Effect]) -> None:
         """The timer: send again what nobody acknowledged, or give it to another."""
-        due = [duty for duty in self._duties.values() if duty.due <= now]
-        for duty in due:
-            del self._duties[duty.token]
+        for duty in [duty for duty in self._duties.values() if duty.due <= now]:
+            if duty.token not in self._duties:
+                continue  # repaired with another one of the same delegate
             if duty.tried < self._config.tries:
+                del self._duties[duty.token]
                 self._send(duty, now, out)
             else:
-                self._suspects[duty.to.name] = now + self._config.suspect_us
-                self._repair(duty, now, out)
+                self._give_up(duty.to.name, now, out)
         self._arm(out)
+
+    def _give_up(self, name: str, now: Instant, out: list[Effect]) -> None:
+        """Expect nothing of this peer for a while: what it was given goes to others."""
+        self._suspects[name] = now + self._config.suspect_us
+        failed = [duty for duty in self._duties.values() if duty.to.name == name]
+        for duty in failed:
+            del self._duties[duty.token]
+        for duty in failed:
+            self._repair(duty, now, out)
 
     def validate(self) -> bool:
         """Whether every open duty is known by its token and somebody is going to look at it."""
