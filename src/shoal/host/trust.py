@@ -11,7 +11,7 @@ Not here   issuing (`keys.py`); what a stranger costs before it is refused (`net
 """
 
 import ssl
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
@@ -60,11 +60,11 @@ class Trust:
         """The list itself, as it is stored and sent."""
         return b"" if self._revoked is None else self._revoked.public_bytes(Encoding.DER)
 
-    @property
-    def expires(self) -> datetime:
-        """When this peer's own certificate ends."""
+    def days_left(self) -> int:
+        """How long this peer's own certificate holds."""
         pem = (self._folder / "peer.pem").read_bytes()
-        return x509.load_pem_x509_certificate(pem).not_valid_after_utc
+        until = x509.load_pem_x509_certificate(pem).not_valid_after_utc
+        return (until - datetime.now(UTC)).days
 
     def refresh(self) -> bytes | None:
         """Look at the files again; a newer list if one is there, to be stored and `learn`ed."""

@@ -1,0 +1,160 @@
+"""What may be asked of a running host, and what it answers: plain data for people and programs.
+
+status    who this is, since when, what waits      peers    who is known, who is connected
+ring      neighbours and fingers; the whole ring   lookup   who keeps a key, and its records
+trace     the newest lines of the peer's story     stop     end the host
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from shoal.control.ring.messages import Located, Lookup
+from shoal.host.console import Request
+from shoal.host.loop import Host
+from shoal.host.trust import Trust
+from shoal.kernel.errors import UserError
+from shoal.kernel.keys import KEY_BITS, Contact, ahead, key_of_name
+
+__all__ = ["Questions", "key_from", "plain"]
+
+#: Peers that a walk around the ring may meet; each costs a look-up.
+WALK_MAX = 2_000
+LINES_DEFAULT = 50
+
+
+class Questions:
+    """Answers for one host."""
+
+    def __init__(self, host: Host, trust: Trust | None) -> None:
+        self._host = host
+        self._trust = trust
+        self._table: dict[str, Callable[[Request], Awaitable[Any]]] = {
+            "status": self._status,
+            "peers": self._peers,
+            "ring": self._ring,
+            "walk": self._walk,
+            "lookup": self._lookup,
+            "trace": self._trace,
+            "stop": self._stop,
+        }
+
+    async def answer(self, request: Request) -> Any:
+        """The answer to one request."""
+        found = self._table.get(request.ask)
+        if found is None:
+            raise UserError(
+                f"question {request.ask!r} is not known",
+                hint=f"the questions are: {', '.join(self._table)}",
+            )
+        return await found(request)
+
+    async def _status(self, request: Request) -> Any:
+        host = self._host
+        return {
+            "me": plain(host.peer.me),
+            "mesh": self._trust.mesh if self._trust is not None else None,
+            "revocations": self._trust.number if self._trust is not None else 0,
+            "waiting": host.waiting,
+            "peer": plain(host.peer.own_view(host.clock.now())),
+            "net": plain(host.transport.view()),
+        }
+
+    async def _peers(self, request: Request) -> Any:
+        """Everybody whom the ring knows or who is connected, by name."""
+        links = {link.name: link for link in self._host.transport.view().links}
+        known = {contact.name: contact for contact in _contacts(self._host.peer.view())}
+        known |= {
+            link.name: Contact(link.name, link.address, link.incarnation)
+            for link in links.values()
+            if link.name not in known
+        }
+        known.pop(self._host.peer.me.name, None)
+        return [
+            {**plain(contact), "connected": name in links}
+            for name, contact in sorted(known.items())
+        ]
+
+    async def _ring(self, request: Request) -> Any:
+        view = self._host.peer.view().get("ring")
+        return {"me": plain(self._host.peer.me), "view": plain(view)}
+
+    async def _walk(self, request: Request) -> Any:
+        """Every peer, clockwise from this one, each found by asking who comes behind the last."""
+        me = self._host.peer.me
+        found = [me]
+        while len(found) < WALK_MAX:
+            located = await self._locate(ahead(found[-1].key, 0))
+            if located.owner is None or located.owner.name == me.name:
+                break
+            if any(located.owner.name == contact.name for contact in found):
+                break
+            found.append(located.owner)
+        return [plain(contact) for contact in found]
+
+    async def _lookup(self, request: Request) -> Any:
+        located = await self._locate(key_from(request.key))
+        return {
+            "key": located.key.hex(),
+            "owner": None if located.owner is None else plain(located.owner),
+            "hops": located.hops,
+        }
+
+    async def _trace(self, request: Request) -> Any:
+        """The newest lines of the story, of one thing or of all."""
+        story = self._host.peer.story
+        lines = story.of(request.thing) if request.thing else tuple(story)
+        newest = lines[-(request.lines or LINES_DEFAULT) :]
+        return {
+            "peer": self._host.peer.me.name,
+            "forgotten": story.forgotten,
+            "lines": [plain(line) for line in newest],
+        }
+
+    async def _stop(self, request: Request) -> Any:
+        self._host.stop()
+        return {}
+
+    async def _locate(self, key: bytes) -> Located:
+        answer = await self._host.ask(Lookup(key))
+        assert isinstance(answer, Located)
+        return answer
+
+
+def key_from(text: str) -> bytes:
+    """A key as people write it: 40 hexadecimal digits, or the name of something."""
+    if len(text) == KEY_BITS // 4:
+        try:
+            return bytes.fromhex(text)
+        except ValueError:
+            pass
+    if not text:
+        raise UserError("key is empty", hint="give a name, or 40 hexadecimal digits")
+    return key_of_name(text)
+
+
+def plain(value: Any) -> Any:
+    """Data without types of ours: structs become tables, bytes become hexadecimal digits."""
+    if isinstance(value, Struct):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(one) for key, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(one) for one in value]
+    return value
+
+
+def _contacts(value: Any) -> list[Contact]:
+    """All contacts in a view, wherever they stand."""
+    if isinstance(value, Contact):
+        return [value]
+    if isinstance(value, Struct):
+        return [one for name in value.__struct_fields__ for one in _contacts(getattr(value, name))]
+    if isinstance(value, Mapping):
+        return [one for inner in value.values() for one in _contacts(inner)]
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [one for inner in value for one in _contacts(inner)]
+    return []
