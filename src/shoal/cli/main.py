@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from shoal.cli import hosts
+from shoal.cli.sim import sim
 from shoal.kernel.errors import ShoalError
 
 __all__ = ["app", "demo", "doctor", "main", "shoal"]
@@ -44,6 +46,10 @@ def demo() -> None:
     from shoal.cli.demo import main as run
 
     raise typer.Exit(run())
+
+
+app.command()(sim)
+hosts.add_commands(app)
 
 
 def main() -> None:

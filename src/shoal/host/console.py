@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from shoal.host.config import HostConfig
-from shoal.kernel.errors import LocalError, ShoalError, StorageError, UserError
+from shoal.kernel.errors import ShoalError, StorageError, UserError
 
 __all__ = ["SOCKET", "Console", "Request", "ask"]
 
@@ -114,8 +114,6 @@ class Console:
             return _failed(UserError("question cannot be read", detail=str(error)))
         try:
             return msgspec.json.encode({"ok": await self._answer(request)}) + b"\n"
-        except LocalError:
-            raise
         except ShoalError as error:
             return _failed(error)
 

@@ -21,8 +21,8 @@ from shoal.wire.codec import Codec
 
 __all__ = [
     "CODEC",
-    "FIRST_TAG",
     "MESSAGES",
+    "TAGS",
     "GoodBye",
     "Hello",
     "Refused",
@@ -31,8 +31,8 @@ __all__ = [
     "refused",
 ]
 
-#: From here on a tag is the host's own.
-FIRST_TAG: Final = 0x0F00
+#: The upper byte of the tags that are the host's own.
+TAGS: Final = 0x0F
 _REASON_CHARACTERS_MAX = 400
 _INCARNATION_MAX = (1 << 63) - 1
 

@@ -96,8 +96,6 @@ class Transport:
         self._total = Total(bytes_max=config.waiting_bytes_all_max)
         self._routes: dict[str, Route] = {}
         self._links: dict[Link, None] = {}
-        #: Who was found at an address that came without a name.
-        self._aliases: dict[str, str] = {}
         #: The highest incarnation heard of each name, the one heard longest ago first.
         self._lives: dict[str, int] = {}
         self._sweeper: asyncio.Task[None] | None = None
@@ -248,7 +246,7 @@ class Transport:
         contact = link.contact
         assert contact is not None
         try:
-            if frame.tag >= hello.FIRST_TAG:
+            if frame.tag >> 8 == hello.TAGS:
                 self._host_frame(link, frame)
                 return
             message = self._codec.decode(frame)
@@ -322,7 +320,6 @@ class Transport:
             route = self._routes[contact.name] = self._new_route(contact)
         route.contact = contact
         if link.dialled is not None and not link.dialled.name:
-            self._aliases[link.dialled.address] = contact.name
             nameless = self._routes.pop(link.dialled.address, None)
             while nameless is not None and len(nameless.outbox):
                 route.outbox.put(nameless.outbox.take(1))
@@ -366,15 +363,19 @@ class Transport:
 
     def _route(self, to: Contact) -> Route | None:
         """The route to a contact, made if there is none; None if there are too many."""
-        name = to.name or self._aliases.get(to.address, "")
-        route = self._routes.get(name or to.address)
-        if not to.name and (route is None or route.link is None):
-            self._aliases.pop(to.address, None)  # somebody else may be there now
-            route = self._routes.get(to.address)
-            name = to.address
+        route = self._routes.get(to.name or to.address)
+        if not to.name:
+            route = self._linked_at(to.address) or route
         if route is None and len(self._routes) < self.config.routes_max:
-            route = self._routes[name or to.address] = self._new_route(to)
+            route = self._routes[to.name or to.address] = self._new_route(to)
         return route
+
+    def _linked_at(self, place: str) -> Route | None:
+        """Who is connected and says that it is there; whoever was there before may have gone."""
+        for route in self._routes.values():
+            if route.link is not None and route.contact.address == place:
+                return route
+        return None
 
     def _new_route(self, contact: Contact) -> Route:
         outbox = Outbox(
@@ -461,7 +462,6 @@ class Transport:
             self._dialler.want(route)
         elif now - route.used_at > self.config.idle_s and not route.links:
             del self._routes[name]
-            self._aliases = {a: other for a, other in self._aliases.items() if other != name}
 
     def _room(self) -> None:
         for link in tuple(self._links):
