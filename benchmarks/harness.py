@@ -51,6 +51,8 @@ class Bar:
         return low and (self.at_most is None or value <= self.at_most)
 
     def text(self) -> str:
+        if self.at_least == self.at_most:
+            return f"= {self.at_least:g}"
         return f">= {self.at_least:g}" if self.at_least is not None else f"<= {self.at_most:g}"
 
 

@@ -1,0 +1,1 @@
+"""Does a broadcast reach every living peer, and how many messages does it take?"""
