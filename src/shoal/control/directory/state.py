@@ -151,11 +151,8 @@ class Shelf:
         ident = entry.ident
         del self.entries[ident]
         self.by_mark.pop(entry.mark, None)
-        for index, key in ((self.by_key, ident.key), (self.by_owner, ident.owner)):
-            there = index[key]
-            del there[ident]
-            if not there:
-                del index[key]  # type: ignore[arg-type]
+        _take_out(self.by_key, ident.key, ident)
+        _take_out(self.by_owner, ident.owner, ident)
         if ident.owner not in self.by_owner:
             self.newest.pop(ident.owner, None)
 
