@@ -15,9 +15,9 @@ is a living peer that has joined, its *extended list* is itself and its successo
        at most r + 1 members has lists that go once around, and then it wants all members principal.
 From 1 and 2 follow that lists are ordered and free of doubles, that there is exactly one cycle, and
 that everybody outside it hangs on it. What keeps them: a joiner becomes a member only when it has a
-successor and its list (`_became_member`); a list is only ever replaced by [c] + the list of c just
-heard from c itself (`_adopt`), never patched in the middle; a predecessor is replaced by a nearer
-one, or when it is gone (rectify, `_notified`); nobody is given up while it answers (`probe.py`).
+successor and its list (`join.py`); a list is only ever replaced by [c] + the list of c just heard
+from c itself, never patched in the middle, and a predecessor by a nearer one, or when it is gone
+(rectify; both in `neighbours.py`); nobody is given up while it answers (`probe.py`).
 Peers that lose more than r - 1 neighbours at once, or whose network parts, leave the invariant; how
 they come back is merging, below. One peer sees the order of its own lists (`validate`); the
 whole is for the simulator's checker (`sim/checkers/ring.py`).
@@ -44,23 +44,22 @@ Diagram    docs/protocols/ring.svg, drawn from TABLE.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
+from shoal.control.ring.asks import Asks
 from shoal.control.ring.config import RingConfig
 from shoal.control.ring.desk import Desk, Request
+from shoal.control.ring.fingers import Fingers
+from shoal.control.ring.join import Joiner
 from shoal.control.ring.merge import Merger
 from shoal.control.ring.messages import (
     MESSAGES,
     QUESTIONS,
     Consider,
     Find,
-    Found,
     Goodbye,
     Joined,
     Left,
-    Located,
-    Lookup,
     Neighbours,
     NotMember,
     PeerBack,
@@ -83,12 +82,13 @@ from shoal.control.ring.messages import (
 from shoal.control.ring.neighbours import Neighbourhood
 from shoal.control.ring.probe import Prober
 from shoal.control.ring.seek import Search, Seeker
-from shoal.control.ring.state import IGNORED, ILLEGAL, TABLE, RingView, State
+from shoal.control.ring.state import IGNORED, ILLEGAL, TABLE, State
+from shoal.control.ring.view import RingView, picture
 from shoal.control.ring.watch import Belief
-from shoal.kernel.effects import Answer, CancelTimer, Effect, Persist, SetTimer, Tell
-from shoal.kernel.errors import LocalError, UserError
+from shoal.kernel.effects import Answer, CancelTimer, Effect, SetTimer, Tell
+from shoal.kernel.errors import LocalError
 from shoal.kernel.events import Asked, Received, Started, Stopping, TimerFired, Unreachable
-from shoal.kernel.keys import Contact, ahead
+from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import Instant
 
@@ -96,8 +96,6 @@ __all__ = ["RingMachine"]
 
 #: Rounds of settling in one event; each ends something that is under way, so a handful suffice.
 _SETTLE_MAX = 10_000
-#: A finger is looked up anew at every so many checks, and only pinged at the others.
-_FINGER_ANEW = 4
 
 
 class RingMachine:
@@ -119,24 +117,19 @@ class RingMachine:
         self._prober = Prober(self._desk)
         self._seeker = Seeker(self._desk)
         self._neighbourhood = Neighbourhood(self._desk, self._prober)
+        self._fingers = Fingers(self._desk, self._seeker)
+        self._joiner = Joiner(self._desk, self._seeker, self._neighbourhood)
+        self._asks = Asks(self._desk, self._seeker, self._joiner)
         self._merger = Merger(self._desk, self._seeker, self._neighbourhood)
         self.state = State.NEW
         self._routes = self._routes_in(State.NEW)
-        self._started_at: Instant = 0
-        #: Contacts that an earlier incarnation stored, to join through beside the seeds.
-        self._stored: tuple[Contact, ...] = ()
         #: When the wake timer fires; 0 if it is not set.
         self._armed: Instant = 0
         self._pushing = False
-        #: What was told to siblings, checked and stored last, by the table's counts.
+        #: What was told to siblings and checked last, by the table's count of changes.
         self._told = 0
         self._checked = -1
-        self._kept_version = 0
-        self._kept_at: Instant = 0
-        self._finger_turn = 0
-        self._finger_at: Instant = 0
         self._lost_at: Instant = 0
-        self._tidied_at: Instant = 0
 
     # --- events -------------------------------------------------------------------------------
 
@@ -251,21 +244,16 @@ class RingMachine:
     def _found(self, search: Search, now: Instant) -> None:
         """A look-up has ended: give its outcome to whoever wanted it."""
         match search.purpose:
-            case "asked":
-                assert isinstance(search.about, int)
-                located = Located(search.key, search.owner, search.hops)
-                self._desk.out.append(Answer(search.about, located))
-            case "find":
-                assert isinstance(search.about, str)
-                found = Found(search.about, search.key, search.owner, search.hops)
-                self._desk.out.append(Tell(found))
+            case "asked" | "find":
+                self._asks.found(search)
             case "finger":
-                self._finger_found(search, now)
+                if self.state is State.MEMBER:
+                    self._fingers.found(search, now)
             case "place":
                 if self.state is State.MEMBER:
                     self._merger.found(search, now)
                 elif self.state is State.JOINING:
-                    self._place_found(search, now)
+                    self._joiner.place_found(search, now)
             case purpose:
                 raise LocalError(f"look-up for {purpose!r} is nobody's")
 
@@ -295,77 +283,36 @@ class RingMachine:
     # --- start and join -----------------------------------------------------------------------
 
     def _started(self, event: Started, now: Instant) -> None:
-        self._started_at = self._kept_at = self._tidied_at = now
-        self._finger_at = self._lost_at = now
-        self._stored = self._read(event.stored.get("ring/contacts"))
+        self._lost_at = now
+        self._joiner.start(event.stored.get("ring/contacts"), now)
         self._enter(State.JOINING)
-        if self._ways_in():
+        if self._joiner.ways_in():
             self._join_round(TimerFired("ring/round"), now)
         else:
-            self._alone(now)
-
-    def _read(self, stored: bytes | None) -> tuple[Contact, ...]:
-        if stored is None:
-            return ()
-        try:
-            contacts = msgspec.msgpack.decode(stored, type=tuple[Contact, ...])
-        except (msgspec.DecodeError, ValueError) as error:
-            self._desk.note(f"stored contacts cannot be read and are left out: {error}")
-            return ()
-        return tuple(contact for contact in contacts if contact.name != self._me.name)
-
-    def _ways_in(self) -> list[Contact]:
-        """Whom to join through, in another order each time."""
-        seeds = [Contact("", a, 0) for a in self._config.seeds if a != self._me.address]
-        ways = [*seeds, *self._stored]
-        self._rng.shuffle(ways)
-        return ways
+            self._begin_ring(now)
 
     def _join_round(self, _event: TimerFired, now: Instant) -> None:
-        if now - self._started_at >= self._config.alone_after:
-            self._alone(now)
-            return
-        if self._seeker.active == 0 and not self._requests.pending_kind("join"):
-            self._seeker.begin_through("place", self._place(), None, self._ways_in(), now)
-        self._next_round(now, self._config.timeout_max)
+        if self._joiner.try_again(now):
+            self._next_round(now, self._config.timeout_max)
+        else:
+            self._begin_ring(now)
 
-    def _place(self) -> bytes:
-        """The key just behind mine: its owner is who comes next."""
-        return ahead(self._me.key, 0)
-
-    def _alone(self, now: Instant) -> None:
-        """Begin a ring; others join it or merge with it."""
+    def _begin_ring(self, now: Instant) -> None:
+        """Others join this ring, or it finds theirs."""
         self._desk.note("begins a ring")
-        self._became_member(now)
+        self._become_member(now)
 
-    def _became_member(self, now: Instant) -> None:
+    def _become_member(self, now: Instant) -> None:
         self._enter(State.MEMBER)
         self._desk.out.append(Tell(Joined()))
         self._next_round(now, self._config.round_period)
 
-    def _place_found(self, search: Search, now: Instant) -> None:
-        """The owner of my place will be my successor: take its list before being a member."""
-        owner = search.owner
-        if owner is not None and owner.name != self._me.name:
-            about = search.teller
-            self._desk.ask("join", owner, Stabilise, 0, False, now=now, about=about)
-
     def _neighbours_joining(self, sender: Contact, message: Neighbours, now: Instant) -> None:
         check_neighbours(sender, message.predecessor, message.successors)
-        request = self._requests.close(message.request, sender)
-        if request is None or request.kind != "join":
-            return
-        self._watch.meet(sender, now)
-        self._watch.measured(sender.name, now - request.sent)
-        self._neighbourhood.adopt(sender, message, now)
-        self._desk.note(f"joins between {_name(request.about)} and {sender.name}")
-        self._became_member(now)
-        self._neighbourhood.stabilise(now)
-        told = (request.about, message.predecessor)
-        before = {c.name: c for c in told if isinstance(c, Contact)}
-        for contact in before.values():
-            if contact.name != sender.name:
-                self._desk.send(contact, Consider(self._me))
+        told_by = self._joiner.welcomed(sender, message, now)
+        if told_by is not None:
+            self._become_member(now)
+            self._joiner.introduce(told_by, message, now)
 
     # --- rounds -------------------------------------------------------------------------------
 
@@ -381,71 +328,13 @@ class RingMachine:
             found = self._watch.get(before.name)
             if found is not None and now - found.heard > config.silence:
                 self._prober.silent(before, now, now)
-        if now >= self._finger_at:
-            self._check_finger(now)
+        self._fingers.check(now)
         if now >= self._lost_at:
             self._lost_at = now + config.lost_period
             self._merger.look_around(now)
-        if now - self._kept_at >= config.store_period:
-            self._keep(now)
+        self._joiner.keep(now)
         self._merger.go_on(now)
         self._next_round(now, config.round_period)
-
-    def _check_finger(self, now: Instant) -> None:
-        """The next finger in turn: is it there? Now and then, and if there is none: look it up."""
-        table = self.table
-        powers = list(dict.fromkeys([*table.powers(), *table.fingers]))
-        if not powers:
-            self._finger_at = now + self._config.finger_period
-            return
-        turns, at = divmod(self._finger_turn, len(powers))
-        self._finger_turn += 1
-        power = powers[at]
-        finger = table.fingers.get(power)
-        missing = len(powers) > len(table.fingers)
-        self._finger_at = now if missing else now + self._config.finger_period
-        if finger is not None and (turns + at) % _FINGER_ANEW:
-            if self._watch.is_alive(finger.name):
-                self._desk.ask("finger", finger, Ping, now=now)
-        else:
-            self._seeker.begin("finger", ahead(self._me.key, power), power, now)
-
-    def _finger_found(self, search: Search, now: Instant) -> None:
-        """Of those that reach as far the nearest by round trip; one that serves well stays."""
-        table = self.table
-        power = search.about
-        assert isinstance(power, int)
-        if self.state is not State.MEMBER or search.owner is None:
-            return
-        if table.gap(search.owner) < 1 << power or power not in table.powers():
-            table.set_finger(power, None)
-            return
-        equal = [search.owner, *search.behind]
-        if power in table.fingers:
-            equal.insert(1, table.fingers[power])
-        reach = [
-            c
-            for c in equal
-            if 1 << power <= table.gap(c) < 2 << power and not self._watch.is_doubtful(c.name)
-        ]
-        best = min(
-            reach, key=lambda c: self._watch.round_trip(c.name).bit_length(), default=search.owner
-        )
-        table.set_finger(power, best)
-        self._watch.meet(best, now)
-
-    def _keep(self, now: Instant) -> None:
-        """Store whom I know, so that a restart finds the ring without its seeds."""
-        self._kept_at = now
-        table = self.table
-        in_use = {c.name: c for c in (*table.successors, *table.fingers_apart())}
-        if table.predecessor is not None:
-            in_use[table.predecessor.name] = table.predecessor
-        self._watch.tidy(in_use, now)
-        if table.changes != self._kept_version and in_use:
-            self._kept_version = table.changes
-            stored = msgspec.msgpack.encode(tuple(in_use.values()))
-            self._desk.out.append(Persist("ring/contacts", stored))
 
     def _wake(self, _event: TimerFired, now: Instant) -> None:
         """Requests are due; unless I was away myself, then the answers may be waiting."""
@@ -565,31 +454,10 @@ class RingMachine:
     # --- questions ----------------------------------------------------------------------------
 
     def _lookup(self, event: Asked, now: Instant) -> None:
-        question = event.question
-        assert isinstance(question, Lookup)
-        if len(question.key) != len(self._me.key):
-            error = UserError(f"key of {len(question.key)} bytes", hint="a key has 20 bytes")
-            self._desk.out.append(Answer(event.request, error))
-        elif self._refuses():
-            self._desk.out.append(Answer(event.request, Located(question.key, None, 0)))
-        else:
-            self._seek("asked", question.key, event.request, now)
+        self._asks.lookup(event, self.state, now)
 
     def _find(self, event: Find, now: Instant) -> None:
-        check_key(event.key)
-        if self._refuses():
-            self._desk.out.append(Tell(Found(event.token, event.key, None, 0)))
-        else:
-            self._seek("find", event.key, event.token, now)
-
-    def _refuses(self) -> bool:
-        return self.state is State.LEFT or self._seeker.active >= self._config.lookups_max
-
-    def _seek(self, purpose: str, key: bytes, about: object, now: Instant) -> None:
-        if self.state is State.MEMBER:
-            self._seeker.begin(purpose, key, about, now)
-        else:
-            self._seeker.begin_through(purpose, key, about, self._ways_in(), now)
+        self._asks.find(event, self.state, now)
 
     def _leave(self, event: Asked, now: Instant) -> None:
         self._stopping(Stopping(), now)
@@ -626,22 +494,4 @@ class RingMachine:
 
     def view(self) -> RingView:
         """A picture of the ring as this peer sees it."""
-        table = self.table
-        doubted = [
-            name for name, found in self._watch.known.items() if found.belief is Belief.SUSPECTED
-        ]
-        return RingView(
-            me=self._me,
-            state=str(self.state),
-            predecessor=table.predecessor,
-            successors=table.successors,
-            fingers=tuple(sorted(table.fingers.items())),
-            suspected=tuple(doubted),
-            lost=tuple(contact.name for contact in self._watch.lost()),
-            lookups=self._seeker.active,
-            version=table.version,
-        )
-
-
-def _name(contact: object) -> str:
-    return contact.name if isinstance(contact, Contact) else "nobody"
+        return picture(self._desk, state=str(self.state), lookups=self._seeker.active)

@@ -125,6 +125,10 @@ class Seeker:
         self._active[search.number] = search
         return search
 
+    def is_seeking(self, purpose: str) -> bool:
+        """Whether a search for this is under way."""
+        return any(search.purpose == purpose for search in self._active.values())
+
     def give_up(self) -> Sequence[Search]:
         """This peer leaves: all that are under way have no outcome."""
         ended = list(self._active.values())

@@ -1,4 +1,4 @@
-"""What a peer knows of its ring, the states it goes through, and the picture it gives of itself.
+"""What a peer knows of its ring, and the states that it goes through.
 
 Invariants of the table, checked by `validate`: successors stand clockwise, each once, never this
 peer itself, at most `successors_max`; fingers stand behind the last successor, each behind its
@@ -8,8 +8,6 @@ power of two; whoever stands in the table has not been given up here (`watch.py`
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-
-from msgspec import Struct
 
 from shoal.control.ring.messages import (
     MESSAGES,
@@ -35,7 +33,7 @@ from shoal.kernel.errors import LocalError
 from shoal.kernel.events import Started, Stopping, Unreachable
 from shoal.kernel.keys import KEY_BITS, Contact, Key, key_of_name
 
-__all__ = ["IGNORED", "ILLEGAL", "TABLE", "RingView", "State", "Table"]
+__all__ = ["IGNORED", "ILLEGAL", "TABLE", "State", "Table"]
 
 _ROUND = 1 << KEY_BITS
 #: Versions of two incarnations never meet: this many changes fit into one life.
@@ -270,17 +268,3 @@ class Table:
         for power, contact in self.fingers.items():
             if power not in powers or self.gap(contact) < 1 << power:
                 raise LocalError(f"R2: finger {power} of {self.me.name} points short of its power")
-
-
-class RingView(Struct, frozen=True):
-    """A picture of the ring as one peer sees it."""
-
-    me: Contact
-    state: str
-    predecessor: Contact | None
-    successors: tuple[Contact, ...]
-    fingers: tuple[tuple[int, Contact], ...]
-    suspected: tuple[str, ...]
-    lost: tuple[str, ...]
-    lookups: int
-    version: int
