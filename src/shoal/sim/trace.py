@@ -167,4 +167,6 @@ def _value(value: Any) -> str:
     if isinstance(value, tuple | list):
         return f"[{' '.join(_value(item) for item in value)}]"
     name = getattr(value, "name", None)
-    return name if isinstance(name, str) else str(value)
+    if isinstance(name, str):
+        return name
+    return type(value).__name__ if isinstance(value, Struct) else str(value)

@@ -17,6 +17,7 @@ from shoal.peer.machine import Machine
 from shoal.peer.peer import Peer
 from shoal.sim.checkers.base import Checker
 from shoal.sim.checkers.honest import HonestChecker
+from shoal.sim.runs.hooks import HOOKS
 from shoal.sim.runs.scenario import Scenario
 from shoal.sim.world import Factory
 
@@ -37,7 +38,7 @@ class Cast:
 
 def standard() -> Cast:
     """The peers that hosts run, and every checker."""
-    return Cast(factory=_factory, checkers=_checkers, hooks={})
+    return Cast(factory=_factory, checkers=_checkers, hooks=HOOKS)
 
 
 def _factory(scenario: Scenario) -> Factory:

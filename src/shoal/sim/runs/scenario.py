@@ -22,6 +22,7 @@ A key that is not known is refused with the nearest one that is.
 Not here   what a run does with it (`run.py`); the kinds of faults (`faults.py`).
 """
 
+import dataclasses
 import difflib
 import tomllib
 from collections.abc import Mapping
@@ -31,15 +32,25 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from shoal.control.directory.config import DirectoryConfig
+from shoal.control.gossip.config import GossipConfig
+from shoal.control.ring.config import RingConfig
 from shoal.kernel.errors import UserError
 from shoal.sim.network import Weather
 from shoal.sim.runs.faults import KINDS, Fault
+from shoal.sim.runs.hooks import HOOKS
 
 __all__ = ["MACHINES", "Scenario", "Workload", "read", "read_file", "write"]
 
 #: The machines that a scenario may ask for, in the order in which a peer has them.
 Name = Literal["ring", "directory", "gossip"]
 MACHINES: tuple[Name, ...] = ("ring", "directory", "gossip")
+
+_CONFIGS: Mapping[str, type[RingConfig] | type[DirectoryConfig] | type[GossipConfig]] = {
+    "ring": RingConfig,
+    "directory": DirectoryConfig,
+    "gossip": GossipConfig,
+}
 
 
 class Workload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,6 +109,7 @@ def read(text: str, *, name: str) -> Scenario:
     _check_keys(table.get("weather", {}), Weather, f"[weather] of scenario {name!r}")
     for fault in table.get("fault", ()):
         _check_fault(fault, name)
+    _check_config(table.get("config", {}), name)
     try:
         scenario = msgspec.convert(table, Scenario)
     except msgspec.ValidationError as error:
@@ -176,8 +188,29 @@ def _check_fault(fault: Any, name: str) -> None:
         )
     keys = {key: value for key, value in fault.items() if key != "kind"}
     _check_keys(keys, KINDS[kind], f"fault {kind!r} of scenario {name!r}")
+    if kind == "corrupt" and keys.get("hook") not in HOOKS:
+        raise UserError(
+            f"hook {keys.get('hook')!r} of scenario {name!r} is not known",
+            hint=_nearest(str(keys.get("hook")), list(HOOKS)),
+        )
     if "rates" in keys:
         _check_keys(keys["rates"], Weather, f"rates of a fault of scenario {name!r}")
+
+
+def _check_config(table: Mapping[str, Any], name: str) -> None:
+    for machine, settings in table.items():
+        if machine not in _CONFIGS:
+            raise UserError(
+                f"key {machine!r} of [config] of scenario {name!r} is not known",
+                hint=_nearest(machine, list(_CONFIGS)),
+            )
+        known = [field.name for field in dataclasses.fields(_CONFIGS[machine])]
+        for key in settings:
+            if key not in known:
+                raise UserError(
+                    f"key {key!r} of [config.{machine}] of scenario {name!r} is not known",
+                    hint=_nearest(key, known),
+                )
 
 
 def _check_keys(table: Mapping[str, Any], kind: type[Struct], place: str) -> None:

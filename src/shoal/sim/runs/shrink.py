@@ -22,6 +22,7 @@ __all__ = ["shrink"]
 
 _PEERS_LEAST = 3
 _SECONDS_LEAST = 2.0
+_replace = msgspec.structs.replace
 
 
 def shrink(
@@ -39,7 +40,7 @@ def shrink(
     sign = _sign(outcome)
     tries = 0
     while tries < tries_max:
-        for what, smaller in _smaller(smallest, outcome):
+        for what, smaller in _smaller(smallest):
             tries += 1
             tried = run(smaller, seed, cast)
             if tried.failure is not None and _sign(tried) == sign:
@@ -60,32 +61,35 @@ def _sign(outcome: Outcome) -> str:
     return outcome.failure.what.partition(":")[0]
 
 
-def _smaller(scenario: Scenario, outcome: Outcome) -> Iterator[tuple[str, Scenario]]:
+def _smaller(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
     """Changes that make a scenario smaller, the ones that save most first."""
-    assert outcome.failure is not None
-    replace = msgspec.structs.replace
     if scenario.require:
-        yield "nothing required", replace(scenario, require={})
+        yield "nothing required", _replace(scenario, require={})
     for index in range(len(scenario.fault)):
         rest = scenario.fault[:index] + scenario.fault[index + 1 :]
-        yield f"without fault {index + 1}", replace(scenario, fault=rest)
+        yield f"without fault {index + 1}", _replace(scenario, fault=rest)
     for peers in _downwards(scenario.peers, _PEERS_LEAST):
-        fewer = replace(scenario, peers=peers, peers_min=min(scenario.peers_min, peers))
-        if fewer.losses_max < peers:
-            yield f"{peers} peers", fewer
+        if scenario.losses_max < peers:
+            least = min(scenario.peers_min, peers)
+            yield f"{peers} peers", _replace(scenario, peers=peers, peers_min=least)
     for name in ("faults_s", "settle_s", "form_s"):
         for seconds in _downwards(getattr(scenario, name), _SECONDS_LEAST):
-            yield f"{name} {seconds:g}", replace(scenario, **{name: seconds})
+            yield f"{name} {seconds:g}", _replace(scenario, **{name: seconds})
+    yield from _plainer(scenario)
+
+
+def _plainer(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
+    """Changes that leave out what surrounds the failure."""
     if scenario.weather != Weather(heavy=0.0):
-        yield "calm weather", replace(scenario, weather=Weather(heavy=0.0))
+        yield "calm weather", _replace(scenario, weather=Weather(heavy=0.0))
     for field in msgspec.structs.fields(Workload):
         if getattr(scenario.workload, field.name):
-            less = replace(scenario.workload, **{field.name: 0})
-            yield f"no {field.name}", replace(scenario, workload=less)
+            less = msgspec.structs.replace(scenario.workload, **{field.name: 0})
+            yield f"no {field.name}", _replace(scenario, workload=less)
     if scenario.topology != "uniform":
-        yield "uniform", replace(scenario, topology="uniform")
+        yield "uniform", _replace(scenario, topology="uniform")
     if len(scenario.machines) > 1:
-        yield "fewer machines", replace(scenario, machines=scenario.machines[:-1])
+        yield "fewer machines", _replace(scenario, machines=scenario.machines[:-1])
 
 
 def _downwards(value: Any, least: Any) -> Iterator[Any]:
