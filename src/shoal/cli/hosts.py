@@ -1,11 +1,13 @@
 """Commands about hosts and keys: `shoal up`, and what one asks of a host that runs.
 
 Exit codes of `up`: 0 it was told to stop; 2 something must be said differently; 3 the home did not
-do what the host needs of it; 70 a defect of ours, to be reported with the log.
+do what the host needs of it; 70 a defect of ours, to be reported with the log; 130 it was told to
+stop a second time, and did so without good-byes.
 """
 
 import json
 import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.kernel.errors import LocalError, ShoalError, StorageError
+from shoal.kernel.time import format_instant
 
 if TYPE_CHECKING:
     from shoal.host.run import Settings
@@ -22,6 +25,7 @@ __all__ = ["add_commands"]
 _DEFECT = 70
 _STORAGE = 3
 _WRONG = 2
+_AT_ONCE = 130
 
 Home = Annotated[
     Path | None, typer.Option(help="the folder of the host; by default ~/.shoal/<name>")
@@ -120,6 +124,8 @@ def ring(
     view = found["view"] or {}
     _row("peer", _shown(found["me"]))
     for field, value in view.items():
+        if field == "me":
+            continue
         if isinstance(value, list):
             for position, one in enumerate(value):
                 _row(field if position == 0 else "", _shown(one))
@@ -161,17 +167,15 @@ def trace(
     if found["forgotten"]:
         typer.echo(f"({found['forgotten']} older lines are forgotten)")
     for one in found["lines"]:
-        seconds, micros = divmod(one["at"], 1_000_000)
+        at = format_instant(one["at"])
         because = one["because"] or "-"
-        typer.echo(
-            f"{seconds}.{micros:06d} #{one['event']:<8} {because:24} {one['thing']}: {one['what']}"
-        )
+        typer.echo(f"{at:27} #{one['event']:<7} {because:20} {one['thing']}: {one['what']}")
 
 
 @keys.command()
 def init(folder: Annotated[Path, typer.Argument(help="where the authority will be")]) -> None:
     """Make the authority of a new mesh."""
-    from shoal.host import keys as authority
+    from shoal.host.keys import authority
 
     mesh = authority.init(folder)
     typer.echo(f"mesh {mesh} has its authority in {folder}; keep that folder, it cannot be remade")
@@ -184,7 +188,7 @@ def issue(
     days: Annotated[int, typer.Option(help="how long the certificate holds")] = 365,
 ) -> None:
     """Issue a certificate with a new key to a peer."""
-    from shoal.host import keys as authority
+    from shoal.host.keys import authority
 
     made = authority.issue(folder, name, days=days)
     typer.echo(f"{made}: copy this folder to the peer's machine and start it with --keys")
@@ -196,7 +200,7 @@ def revoke(
     folder: Authority = Path("keys"),
 ) -> None:
     """Take back every certificate of a peer."""
-    from shoal.host import keys as authority
+    from shoal.host.keys import authority
 
     count = authority.revoke(folder, name)
     typer.echo(
@@ -222,7 +226,11 @@ def _run(settings: "Settings", *, log_json: bool, level: str) -> int:
         typer.echo(f"error: {error}", err=True)
         return _code_of(error)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        return 130
+        return _AT_ONCE
+    except Exception as error:  # noqa: BLE001 - the last place where a person can be told
+        log.error("defect", what=repr(error), trace=traceback.format_exc())
+        typer.echo(f"error: defect of Shoal: {error!r}; please report it with the log", err=True)
+        return _DEFECT
     finally:
         writer.close()
     return 0
@@ -250,7 +258,7 @@ def _home(home: Path | None, name: str) -> Path:
 
 
 def _ask(home: Path, request: Mapping[str, Any]) -> Any:
-    from shoal.host.console import ask
+    from shoal.host.console.lines import ask
 
     return ask(home, request)
 

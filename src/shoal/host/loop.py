@@ -23,13 +23,14 @@ from msgspec import Struct
 
 from shoal.host.clock import Clock
 from shoal.host.config import HostConfig
-from shoal.host.identity import OWN, of_machines
+from shoal.host.disk.identity import OWN, of_machines
+from shoal.host.disk.store import Change, Store
 from shoal.host.inbox import Inbox
+from shoal.host.keys.trust import Trust
 from shoal.host.logs import Log
 from shoal.host.net.transport import Transport
-from shoal.host.store import Change, Store
+from shoal.host.tasks import vital
 from shoal.host.timers import Timers
-from shoal.host.trust import Trust
 from shoal.kernel.effects import Answer, CancelTimer, Command, Effect, Persist, Send, SetTimer
 from shoal.kernel.errors import LocalError, ShoalError, UserError
 from shoal.kernel.events import Asked, Event, Started, Stopping, TimerFired
@@ -77,6 +78,7 @@ class Host:
         self._commands = commands
         self._timers = Timers()
         self._told = 0
+        self._error: BaseException | None = None
         self._requests = itertools.count(1)
         self._answers: dict[int, asyncio.Future[Struct]] = {}
         self._to_learn: bytes | None = None
@@ -90,12 +92,14 @@ class Host:
         """Run the peer until it is stopped, or until something breaks."""
         try:
             if self._trust is not None:
-                self._refresher = asyncio.create_task(self._refresh_for_ever(), name="refresher")
+                self._refresher = vital(self._refresh_for_ever(), "refresher", self._broke)
             await self._handle(Started(of_machines(self._store.values)))
-            self.transport.begin(self.peer.me)
+            self.transport.begin(self.peer.me, self._broke)
             while not self.stopping:
                 await self._turn()
             self.log.info("stopping", waiting=self._inbox.waiting)
+            if self._error is not None:
+                raise self._error
             await self._handle(Stopping())
         finally:
             await self._end()
@@ -258,6 +262,11 @@ class Host:
         self._trust.learn(data)
         self.transport.learned()
         self.log.info("revocations learned", number=self._trust.number)
+
+    def _broke(self, error: BaseException) -> None:
+        """Something that the host cannot live without has ended."""
+        self._error = error
+        self.stop()
 
     # --- the end --------------------------------------------------------------------------------
 

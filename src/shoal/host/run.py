@@ -16,16 +16,16 @@ from pathlib import Path
 
 from shoal.host.clock import Clock
 from shoal.host.config import HostConfig
-from shoal.host.console import Console
-from shoal.host.identity import begin
+from shoal.host.console.lines import Console
+from shoal.host.console.questions import Questions
+from shoal.host.disk.identity import begin
+from shoal.host.disk.store import Store
 from shoal.host.inbox import Inbox
+from shoal.host.keys.trust import Trust
 from shoal.host.logs import Log
 from shoal.host.loop import Host
 from shoal.host.net import address
 from shoal.host.net.transport import KEYLESS, Transport
-from shoal.host.questions import Questions
-from shoal.host.store import Store
-from shoal.host.trust import Trust
 from shoal.kernel.errors import UserError
 from shoal.kernel.ids import check_name
 from shoal.kernel.keys import Contact
@@ -120,6 +120,9 @@ async def serve(
         await console.start()
         stack.push_async_callback(console.stop)
         stack.enter_context(_signals(host))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, found: log.error("defect", what=found.get("exception", found["message"]))
+        )
         log.info("up", address=me.address, incarnation=incarnation, home=str(settings.home))
         if trust is None:
             log.info("without keys: only this machine can connect")

@@ -10,7 +10,7 @@ made before TLS begins. Time is an argument, so that all of this is tested witho
 
 Promises   at no time are there more strangers than the configuration says, from one address and
            altogether; a name that is kept out is kept out for its time.
-Not here   who is let in in the end (`trust.py`, `net/hello.py`).
+Not here   who is let in in the end (`keys/trust.py`, `net/hello.py`).
 """
 
 from collections import Counter

@@ -17,6 +17,7 @@ import ssl
 from shoal.host.net import address
 from shoal.host.net.gate import Gate
 from shoal.host.net.link import Link, Owner
+from shoal.host.tasks import Failed, vital
 from shoal.kernel.errors import UserError
 
 __all__ = ["Listener", "tune"]
@@ -58,10 +59,10 @@ class Listener:
         place = self._socket.getsockname()
         return address.join(str(place[0]), int(place[1]))
 
-    def begin(self) -> None:
+    def begin(self, failed: Failed) -> None:
         """Accept who has connected, and who will."""
         if self._socket is not None:
-            self._task = asyncio.create_task(self._accept_all(self._socket), name="listener")
+            self._task = vital(self._accept_all(self._socket), "listener", failed)
 
     async def stop(self) -> None:
         """Listen no more, and let go of every stranger."""

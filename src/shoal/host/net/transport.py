@@ -10,7 +10,7 @@ back-off is over.
 
 Promises   what waits is bounded, per peer and altogether; of two lives of one name the later one is
            heard, the earlier refused; a peer whose certificate is revoked is closed and not heard.
-Not here   the order of effects (`loop.py`); TLS (`trust.py`); strangers (`net/listener.py`).
+Not here   the order of effects (`loop.py`); TLS (`keys/trust.py`); strangers (`net/listener.py`).
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from shoal.host.config import NetConfig
 from shoal.host.inbox import Inbox
+from shoal.host.keys.trust import Trust
 from shoal.host.logs import Log
 from shoal.host.net import hello
 from shoal.host.net.gate import Gate
@@ -30,7 +31,7 @@ from shoal.host.net.link import Link, Phase
 from shoal.host.net.listener import Listener
 from shoal.host.net.outbox import Outbox, Total
 from shoal.host.net.routes import Dialler, Route
-from shoal.host.trust import Trust
+from shoal.host.tasks import Failed, vital
 from shoal.kernel.errors import RemoteError
 from shoal.kernel.events import Received, Unreachable, Unreadable
 from shoal.kernel.keys import Contact
@@ -108,12 +109,12 @@ class Transport:
         """Open the listening socket; return its address. Who connects waits until `begin`."""
         return await self._listener.start(host, port)
 
-    def begin(self, me: Contact) -> None:
+    def begin(self, me: Contact, failed: Failed) -> None:
         """Greet whoever connects, as this contact."""
         self.me = me
         self._lives[me.name] = me.incarnation
-        self._listener.begin()
-        self._sweeper = asyncio.create_task(self._sweep_for_ever(), name="sweeper")
+        self._listener.begin(failed)
+        self._sweeper = vital(self._sweep_for_ever(), "sweeper", failed)
 
     def send(self, to: Contact, frame: bytes) -> None:
         """Give a frame to a peer, at most once, without a promise."""

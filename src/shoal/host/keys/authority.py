@@ -13,7 +13,7 @@ the peer's name in one place, a URI of the form `shoal://<mesh>/<name>`.
 
 Promises   every file is whole or absent; keys are readable by their owner alone; a certificate that
            was revoked stays in the list.
-Not here   who is let in (`trust.py`); how a list reaches peers (`net/transport.py`).
+Not here   who is let in (`keys/trust.py`); how a list reaches peers (`net/transport.py`).
 """
 
 import contextlib

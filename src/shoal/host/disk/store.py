@@ -12,7 +12,7 @@ the disk holds is unknown until it is read again.
 
 Promises   a value is there after any crash once `write` has returned; a batch is there as a whole
            or not at all; one process at a time has a home.
-Not here   what the keys mean (machines, `identity.py`); whether the disk keeps its word on fsync.
+Not here   what the keys mean (machines, `disk/identity.py`); whether the disk keeps its word.
 """
 
 import contextlib

@@ -5,7 +5,7 @@
     {"error": {"what": "...", "detail": "...", "hint": "..."}}
 
 The socket lies in the host's home, mode 0600: who may use it is who may use the home. Answers are
-plain data; what they hold is in `questions.py`.
+plain data; what they hold is in `console/questions.py`.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ only has to grow, whatever the clock says.
 from collections.abc import Mapping
 
 from shoal.host.clock import wall_seconds
-from shoal.host.store import Store
+from shoal.host.disk.store import Store
 from shoal.kernel.errors import UserError
 
 __all__ = ["OWN", "begin", "of_machines"]

@@ -7,7 +7,7 @@ store), so that a host never forgets a revocation by starting again.
 
 Promises   nobody is let in without a certificate of this authority that names it; nobody whose
            certificate is on the highest list that was ever seen here.
-Not here   issuing (`keys.py`); what a stranger costs before it is refused (`net/gate.py`).
+Not here   issuing (`keys/authority.py`); what a stranger costs until then (`net/gate.py`).
 """
 
 import ssl
@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec import Struct
 
-from shoal.host.keys import mesh_of, peer_folder, uri_of
+from shoal.host.keys.authority import mesh_of, peer_folder, uri_of
 from shoal.kernel.errors import RemoteError, UserError
 
 __all__ = ["Identified", "Trust"]

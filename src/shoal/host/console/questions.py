@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct
 
 from shoal.control.ring.messages import Located, Lookup
-from shoal.host.console import Request
+from shoal.host.console.lines import Request
+from shoal.host.keys.trust import Trust
 from shoal.host.loop import Host
-from shoal.host.trust import Trust
 from shoal.kernel.errors import UserError
 from shoal.kernel.keys import KEY_BITS, Contact, ahead, key_of_name
 

@@ -1,0 +1,1 @@
+"""How people and programs on this machine talk to a running host."""

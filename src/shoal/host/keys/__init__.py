@@ -1,0 +1,1 @@
+"""The mesh's own authority, and whom a host lets in."""
