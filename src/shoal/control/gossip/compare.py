@@ -105,7 +105,7 @@ class Comparing:
         self._arm(out)
 
     def neighbour(self, successor: Contact | None, now: Instant, out: list[Effect]) -> None:
-        """The successor is this one now."""
+        """The successor (the predecessor, if no successor is known) is this one now."""
         if successor is None or successor == self._successor:
             self._successor = successor
             return

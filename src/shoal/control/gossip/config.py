@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from shoal.kernel.errors import UserError
+from shoal.kernel.errors import LocalError
 from shoal.kernel.time import HOUR, MILLISECOND, MINUTE, SECOND
 
 __all__ = ["GossipConfig"]
@@ -65,7 +65,7 @@ class GossipConfig:
         return self.removed_life_us // 2
 
     def check(self) -> None:
-        """Refuse numbers that do not fit together."""
+        """Raise LocalError if numbers do not fit together."""
         _require(MILLISECOND <= self.ack_us <= MINUTE, "ack_us", "1 ms to 1 minute")
         _require(1 <= self.tries <= 10, "tries", "1 to 10")
         _require(
@@ -99,4 +99,4 @@ class GossipConfig:
 
 def _require(holds: bool, name: str, range_: str) -> None:  # noqa: FBT001 (a condition, first)
     if not holds:
-        raise UserError(f"gossip setting {name} is out of range", detail=f"allowed: {range_}")
+        raise LocalError(f"gossip setting {name} is out of range", detail=f"allowed: {range_}")

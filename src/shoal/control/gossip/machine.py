@@ -161,7 +161,8 @@ class GossipMachine:
         for contact in order.contacts:
             if contact not in before:
                 self._spreading.heard_from(contact.name)
-        self._comparing.neighbour(order.contacts[0] if order.contacts else None, now, out)
+        nearest = order.contacts[0] if order.contacts else event.predecessor
+        self._comparing.neighbour(nearest, now, out)
         if order.contacts and self._batch and not self._batching:
             self._flush(now, out)
 
@@ -336,6 +337,20 @@ class GossipMachine:
             self._spreading.begin(piece, now, out)
 
     # --- outside --------------------------------------------------------------------------------
+
+    @property
+    def digest(self) -> int:
+        """Equal digests mean equal stores."""
+        return self._store.digest
+
+    @property
+    def dropped(self) -> int:
+        """Facts that were forgotten after an absence."""
+        return self._comparing.dropped
+
+    def version_of(self, topic: str, key: str) -> Version | None:
+        """The version held here, of a removed fact too."""
+        return self._store.version((topic, key))
 
     def validate(self) -> None:
         """Invariants that hold after every event; cheap, and without a look at every fact."""
