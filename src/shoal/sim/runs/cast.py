@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.control.directory.config import DirectoryConfig
 from shoal.control.gossip.config import GossipConfig
-from shoal.control.gossip.machine import GossipMachine
 from shoal.control.ring.config import RingConfig
-from shoal.control.ring.machine import RingMachine
 from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
-from shoal.peer.machine import Machine
+from shoal.peer.build import PeerConfig, build_machines
 from shoal.peer.peer import Peer
 from shoal.sim.checkers.base import Checker
+from shoal.sim.checkers.gossip import GossipChecker
 from shoal.sim.checkers.honest import HonestChecker
 from shoal.sim.runs.hooks import HOOKS
 from shoal.sim.runs.scenario import Scenario
@@ -43,17 +43,25 @@ def standard() -> Cast:
 
 def _factory(scenario: Scenario) -> Factory:
     settings = scenario.config
-    gossip = GossipConfig(**settings.get("gossip", {}))
+    config = PeerConfig(
+        ring=RingConfig(**settings.get("ring", {})),
+        directory=DirectoryConfig(**settings.get("directory", {})),
+        gossip=GossipConfig(**settings.get("gossip", {})),
+        story_lines_max=_STORY_LINES,
+    )
+    config.check()
+    wanted = scenario.machines
 
     def build(me: Contact, seeds: Sequence[str], rng: Rng) -> Peer:
-        config = RingConfig(seeds=tuple(seeds), **settings.get("ring", {}))
-        machines: list[Machine] = [RingMachine(me, config, rng.split("ring"))]
-        if "gossip" in scenario.machines:
-            machines.append(GossipMachine(me, gossip, rng.split("gossip")))
-        return Peer(me, machines, story_lines_max=_STORY_LINES)
+        machines = build_machines(me, config.joining(*seeds), rng)
+        taken = [machine for machine in machines if machine.name in wanted]
+        return Peer(me, taken, story_lines_max=_STORY_LINES, standing=config.standing)
 
     return build
 
 
 def _checkers(scenario: Scenario) -> Sequence[Checker]:
-    return [HonestChecker()]
+    found: list[Checker] = [HonestChecker()]
+    if "gossip" in scenario.machines:
+        found.append(GossipChecker())
+    return found

@@ -43,7 +43,7 @@ from shoal.sim.runs.scenario import Workload
 __all__ = ["Load"]
 
 #: Names under which records are published: few, so that a key has records of several peers.
-_NAMES = 20
+_NAMES = 40
 _FACTS = 30
 #: The longest that any question may stay open while its peer runs; machines answer within 15 s.
 _ANSWER_MAX = 30 * SECOND
@@ -87,7 +87,7 @@ class Load(Checker):
             if rate > 0.0:
                 self._again(rate, what)
         for node in self._rng.sample(self._ready(), load.watches):
-            self._watching[node.name] = self._key()
+            self._watching[node.name] = key_of_name(self._name())
             self._ask(node, Watch(self._watching[node.name]))
 
     def up(self, node: Node) -> None:
@@ -125,7 +125,7 @@ class Load(Checker):
         self._ask(node, Lookup(key_of_name(f"key {self._rng.below(1 << 30)}")))
 
     def _find(self, node: Node) -> None:
-        self._ask(node, Find(self._key()))
+        self._ask(node, Find(key_of_name(self._name())))
 
     def _change(self, node: Node) -> None:
         owned = self._owned.setdefault(node.name, {})
@@ -146,13 +146,16 @@ class Load(Checker):
         """One more record for this peer."""
         self._made += 1
         kind = self._rng.choice((StreamRecord, SignatureRecord, OfferRecord))
-        made = (kind, self._key(), f"thing-{self._made}")
+        name = self._name()
+        thing = name if kind is OfferRecord else f"instance-{self._made}"
+        made = (kind, key_of_name(name), thing)
         record = _record(made, node.contact)
         self._owned.setdefault(node.name, {})[ident_of(record)] = made
         return record
 
-    def _key(self) -> Key:
-        return key_of_name(f"name {self._rng.below(_NAMES)}")
+    def _name(self) -> str:
+        """The name of a stream, a signature or an operator."""
+        return f"name {self._rng.below(_NAMES)}"
 
     def _ask(self, node: Node, question: Struct) -> None:
         kind = type(question).__name__
