@@ -172,6 +172,10 @@ class World(Loop):
         self._disturbances[fault] -= 1
         self._quiet_since = self.now
 
+    def ongoing(self) -> list[str]:
+        """The faults that are on."""
+        return [fault for fault, count in self._disturbances.items() if count > 0]
+
     def quiet_for(self) -> int:
         """Microseconds since the last fault ended; 0 while there is one."""
         if any(self._disturbances.values()):

@@ -333,6 +333,8 @@ class RingMachine:
             self._lost_at = now + config.lost_period
             self._merger.look_around(now)
         self._joiner.keep(now)
+        if not self.table.successors:
+            self._merger.alone(now)
         self._merger.go_on(now)
         self._next_round(now, config.round_period)
 

@@ -59,6 +59,17 @@ class Merger:
             self._seed_at = now + _SEED_PERIOD
             self._look_through(Contact("", desk.rng.choice(seeds), 0), _SPREAD, now)
 
+    def alone(self, now: Instant) -> None:
+        """No successor is left, or memory was lost: find one through whoever is still known."""
+        desk = self._desk
+        table = desk.table
+        if table.predecessor is not None:
+            # Its list names who stands behind me.
+            self._neighbourhood.try_candidate(table.predecessor, now)
+        _, known = table.route()
+        if known:
+            self._look_through(desk.rng.choice(known), 0, now)
+
     def back(self, contact: Contact, now: Instant) -> None:
         """A lost peer has been heard: look for its ring, and have it look for this one."""
         desk = self._desk

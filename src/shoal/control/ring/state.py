@@ -33,7 +33,7 @@ from shoal.kernel.errors import LocalError
 from shoal.kernel.events import Started, Stopping, Unreachable
 from shoal.kernel.keys import KEY_BITS, Contact, Key, key_of_name
 
-__all__ = ["IGNORED", "ILLEGAL", "TABLE", "State", "Table"]
+__all__ = ["DECIDED", "IGNORED", "ILLEGAL", "TABLE", "State", "Table"]
 
 _ROUND = 1 << KEY_BITS
 #: Versions of two incarnations never meet: this many changes fit into one life.
@@ -129,6 +129,12 @@ ILLEGAL: Mapping[tuple[State, type | str], str] = {
     (State.JOINING, Started): "a peer starts once; another incarnation is another machine",
     (State.MEMBER, Started): "a peer starts once; another incarnation is another machine",
     (State.LEFT, Started): "a peer starts once; another incarnation is another machine",
+}
+#: Where TABLE leaves the next state to the method: what it may be.
+DECIDED: Mapping[tuple[State, type | str], tuple[State, ...]] = {
+    (State.NEW, Started): (State.JOINING, State.MEMBER),
+    (State.JOINING, "ring/round"): (State.JOINING, State.MEMBER),
+    (State.JOINING, Neighbours): (State.JOINING, State.MEMBER),
 }
 
 
