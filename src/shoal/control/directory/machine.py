@@ -73,7 +73,7 @@ from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import SECOND, Instant
 
-__all__ = ["IGNORED", "ILLEGAL", "TABLE", "DirectoryMachine", "State"]
+__all__ = ["DECIDED", "IGNORED", "ILLEGAL", "MOVES", "TABLE", "DirectoryMachine", "State"]
 
 _BEAT = "directory/beat"
 _WAIT = "directory/wait"
@@ -146,6 +146,18 @@ ILLEGAL: Mapping[tuple[State, type[Struct]], str] = {
         if event is not Unreachable
     },
     **{(state, Started): "a peer is started once" for state in (*_RUNNING, State.STOPPED)},
+}
+#: Where TABLE leaves the next state to the method: what it may be, if it is another.
+DECIDED: Mapping[tuple[State, type[Struct]], tuple[State, ...]] = {
+    **{(state, Neighbours): _RUNNING for state in _RUNNING},
+    **{
+        (State.LEARNING, event): (State.LEARNING, State.KEEPING)
+        for event in (TimerFired, Same, Differs, Give)
+    },
+}
+#: Moves that no single event makes, and why.
+MOVES: Mapping[tuple[State, State], str] = {
+    (State.KEEPING, State.LEARNING): "any event that finds it has stood still",
 }
 
 
