@@ -1,7 +1,7 @@
 """Hosts of a test: a toy machine whose every move a test can make, and hosts that run in its loop.
 
-    toy       Call(to, text) -> Heard(text): asks another peer to say a text back
-    mesh      an authority with keys for some peers, made once for all tests
+toy       Call(to, text) -> Heard(text): asks another peer to say a text back
+mesh      an authority with keys for some peers, made once for all tests
 """
 
 import asyncio

@@ -1,0 +1,158 @@
+"""Whom a host lets in, without a socket: TLS in memory, lists of revocations, renewed keys."""
+
+import shutil
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from shoal.host.keys import authority
+from shoal.host.keys.trust import Identified, Trust
+from shoal.kernel.errors import RemoteError, UserError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An authority with keys for p1 and p2."""
+    made = tmp_path / "keys"
+    authority.init(made)
+    for name in ("p1", "p2"):
+        authority.issue(made, name)
+    return made
+
+
+def crl(folder: Path) -> bytes:
+    found = x509.load_pem_x509_crl((folder / "revoked.pem").read_bytes())
+    return found.public_bytes(Encoding.DER)
+
+
+def connect(listening: Trust, dialling: Trust) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    """Both ends after the handshake; what one writes the other reads."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = (
+        listening.listening.wrap_bio(up, down, server_side=True),
+        dialling.dialling.wrap_bio(down, up),
+    )
+    open_ends = list(ends)
+    for _ in range(10):
+        for end in tuple(open_ends):
+            try:
+                end.do_handshake()
+                open_ends.remove(end)
+            except ssl.SSLWantReadError:
+                pass
+    assert not open_ends
+    return ends
+
+
+def test_both_know_who_the_other_is(folder: Path) -> None:
+    one, two = Trust(folder, "p1"), Trust(folder, "p2")
+    server, client = connect(one, two)
+    assert server.version() == "TLSv1.3"
+    assert one.identify(server).name == "p2"
+    found = two.identify(client)
+    assert found.name == "p1"
+    assert isinstance(found, Identified)
+    assert one.mesh == two.mesh
+
+
+def test_a_foreign_authority_is_refused(folder: Path, tmp_path: Path) -> None:
+    authority.init(tmp_path / "other")
+    authority.issue(tmp_path / "other", "p2")
+    with pytest.raises(ssl.SSLError):
+        connect(Trust(folder, "p1"), Trust(tmp_path / "other", "p2"))
+
+
+def test_who_was_revoked_is_refused(folder: Path) -> None:
+    one, two = Trust(folder, "p1"), Trust(folder, "p2")
+    one.learn(one.refresh() or b"")
+    server, _ = connect(one, two)
+    one.identify(server)
+    authority.revoke(folder, "p2")
+    found = one.refresh()
+    assert found is not None
+    assert one.number == 1  # not before it is stored
+    one.learn(found)
+    assert one.number == 2
+    with pytest.raises(RemoteError, match="certificate of peer 'p2' was revoked"):
+        one.identify(server)
+    authority.issue(folder, "p2")  # it may come back with a new one
+    server, _ = connect(one, Trust(folder, "p2"))
+    assert one.identify(server).name == "p2"
+
+
+def test_a_revocation_is_not_forgotten(folder: Path) -> None:
+    """An older file beside the key changes nothing for who has stored a newer list."""
+    old = (folder / "revoked.pem").read_bytes()
+    authority.revoke(folder, "p2")
+    stored = crl(folder)
+    (folder / "revoked.pem").write_bytes(old)
+    one = Trust(folder, "p1", stored=stored)
+    assert one.refresh() is None
+    assert one.number == 2
+    assert one.revocations == stored
+    one.learn(x509.load_pem_x509_crl(old).public_bytes(Encoding.DER))
+    assert one.number == 2
+
+
+def test_lists_come_from_anybody_but_are_signed(folder: Path, tmp_path: Path) -> None:
+    one = Trust(folder, "p1")
+    assert one.newer(crl(folder))
+    authority.init(tmp_path / "other")
+    for data in (crl(tmp_path / "other"), b"", b"garbage", crl(folder)[:-1]):
+        with pytest.raises(RemoteError, match="list of revocations"):
+            one.newer(data)
+    data = bytearray(crl(folder))
+    data[-1] ^= 1
+    with pytest.raises(RemoteError, match="signed"):
+        one.learn(bytes(data))
+
+
+def test_files_are_read_again_only_when_they_change(folder: Path) -> None:
+    one = Trust(folder, "p1")
+    assert one.refresh() is not None
+    assert one.refresh() is None
+    (folder / "revoked.pem").write_text("garbage", encoding="utf-8")
+    assert one.refresh() is None
+    assert "cannot be used" in one.complaint
+    assert one.refresh() is None
+    assert one.complaint == ""
+
+
+def test_a_renewed_key_is_used(folder: Path) -> None:
+    one, two = Trust(folder, "p1"), Trust(folder, "p2")
+    before = one.identify(connect(one, two)[0]).serial
+    authority.issue(folder, "p2")
+    two.refresh()
+    assert one.identify(connect(one, two)[0]).serial != before
+    (folder / "peers" / "p2" / "peer.pem").write_text("garbage", encoding="utf-8")
+    two.refresh()
+    assert "cannot be used" in two.complaint
+    connect(one, two)  # the old ones still serve
+
+
+def test_the_list_beside_the_key_alone_is_enough(folder: Path, tmp_path: Path) -> None:
+    """A peer's folder on its own machine, as copied."""
+    shutil.copytree(folder / "peers" / "p1", tmp_path / "copied")
+    one = Trust(tmp_path / "copied", "p1")
+    one.learn(one.refresh() or b"")
+    assert one.number == 1
+    assert 300 < one.days_left() < 366
+
+
+@pytest.mark.parametrize("damage", ["other name", "no authority", "garbage", "no pair"])
+def test_keys_that_cannot_be_used(folder: Path, damage: str) -> None:
+    inner = folder / "peers" / "p1"
+    if damage == "other name":
+        shutil.copy(folder / "peers" / "p2" / "peer.pem", inner)
+    elif damage == "no authority":
+        (inner / "authority.pem").unlink()
+    elif damage == "garbage":
+        (inner / "authority.pem").write_text("garbage", encoding="utf-8")
+    else:
+        (inner / "peer.pem").unlink()
+    with pytest.raises(UserError) as raised:
+        Trust(folder, "p1")
+    assert raised.value.hint
