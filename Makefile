@@ -77,7 +77,8 @@ docs: java $(READY)
 
 update: $(READY)
 	$(BIN)/pytest -q --update -m "not slow and not spark and not races and not system" tests/unit tests/property tests/golden $(ARGS)
-	git diff --stat -- tests/golden
+	$(BIN)/python tools/diagrams.py
+	git diff --stat -- tests/golden docs/protocols
 
 ci:
 	.ci/run
