@@ -41,7 +41,7 @@ from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import Instant
 
-__all__ = ["COMPARE", "Comparing", "cut"]
+__all__ = ["COMPARE", "Comparing", "cut", "size_of"]
 
 COMPARE = "gossip/compare"
 #: Names in one summary, if no single bucket has more.
@@ -317,13 +317,18 @@ class Comparing:
         out.append(SetTimer(COMPARE, min(dues)))
 
 
+def size_of(fact: Fact) -> int:
+    """About as many bytes as it takes in a message."""
+    return _FACT_BYTES + len(fact.topic) + len(fact.key) + len(fact.body or b"")
+
+
 def cut(facts: Sequence[Fact], bytes_max: int) -> list[tuple[Fact, ...]]:
     """Pieces that fit into one message each."""
     pieces: list[tuple[Fact, ...]] = []
     piece: list[Fact] = []
     size = 0
     for fact in facts:
-        more = _FACT_BYTES + len(fact.topic) + len(fact.key) + len(fact.body or b"")
+        more = size_of(fact)
         if piece and size + more > bytes_max:
             pieces.append(tuple(piece))
             piece, size = [], 0

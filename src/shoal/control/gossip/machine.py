@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from shoal.control.gossip.compare import COMPARE, Comparing, cut
+from shoal.control.gossip.compare import COMPARE, Comparing, cut, size_of
 from shoal.control.gossip.config import GossipConfig
 from shoal.control.gossip.messages import (
     MESSAGES,
@@ -311,9 +311,12 @@ class GossipMachine:
             out.append(Tell(Heard(*name, version, None)))
 
     def _pass_on(self, fact: Fact, now: Instant, out: list[Effect]) -> None:
+        size = size_of(fact)
+        if self._batch_bytes + size > self._config.message_bytes_max:
+            self._flush(now, out)
         self._batch[fact.name] = None
-        self._batch_bytes += len(fact.body or b"")
-        if self._batch_bytes >= self._config.message_bytes_max or not self._config.batch_us:
+        self._batch_bytes += size
+        if not self._config.batch_us:
             self._flush(now, out)
         elif not self._batching:
             self._batching = True

@@ -78,10 +78,8 @@ def assign(order: Order, low: Key, high: Key, absent: Mapping[str, object]) -> l
         if contact.name not in absent:
             shares.append(Share(contact, contact.key, high, False))
             high = contact.key
-    if absent:
-        shares += _copies(contacts[start:end], high, absent)
     shares.reverse()
-    return shares
+    return _copies(contacts[start:end], high, absent) + shares if absent else shares
 
 
 def _copies(inside: Sequence[Contact], high: Key, absent: Mapping[str, object]) -> list[Share]:
