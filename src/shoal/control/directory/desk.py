@@ -9,7 +9,7 @@ from shoal.control.directory.config import DirectoryConfig
 from shoal.control.directory.messages import NeedOwner, OwnerFound
 from shoal.control.directory.policy import KEY_BYTES
 from shoal.control.directory.state import Deadlines, Outbox, Place, Route, Routes
-from shoal.kernel.errors import RemoteError
+from shoal.kernel.errors import LocalError, RemoteError
 from shoal.kernel.keys import Contact, Key
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import Instant
@@ -85,6 +85,8 @@ class Desk:
             self.rest(event.key, now)
         else:
             self.routes.learn_point(event.key, event.owner)
+            if self.known(event.key) is None:
+                raise LocalError("directory: a key without a keeper right after its look-up")
         self._next(now)
 
     def unanswered(self, number: int, now: Instant) -> None:

@@ -310,14 +310,15 @@ class Owner:
         horizon = now + self.desk.config.beat_period
         ended = []
         for ident, own in self.mine.items():
-            if own.due == 0 or own.due > horizon or own.exchange:
+            if own.exchange:
                 continue
             if own.state == WITHDRAWN and own.until <= now:
                 ended.append(ident)
-            else:
+            elif 0 < own.due <= horizon:
                 self._renew(own)
         for ident in ended:
             del self.mine[ident]
+            self.dirty.pop(ident, None)
         self.pump(now)
 
     def _renew(self, own: Own) -> None:

@@ -241,15 +241,24 @@ class Routes:
 
     def learn_point(self, key: Key, keeper: Contact) -> None:
         """The ring has said who keeps one key: then it keeps all that lies between as well."""
-        known = self._by_key.get(keeper.key)
-        if known is not None and known.keeper == keeper and known.low != keeper.key:
-            if in_range(known.low, key, keeper.key):
-                return
-            backups = known.backups
-        else:
-            backups = ()
         before = ((int.from_bytes(key) - 1) % (1 << 8 * len(key))).to_bytes(len(key))
-        self.learn(Route(keeper, before, backups))
+        self._clear(before, keeper.key)
+        known = self._by_key.get(keeper.key)
+        if known is None or known.keeper != keeper:
+            self.learn(Route(keeper, before, ()))
+        elif not in_range(known.low, key, keeper.key):
+            self.learn(Route(keeper, before, known.backups))
+
+    def _clear(self, low: Key, high: Key) -> None:
+        """Forget whoever was thought to stand between the two."""
+        keys = self._keys
+        while keys:
+            at = bisect_left(keys, low)
+            at = at + 1 if at < len(keys) and keys[at] == low else at
+            place = keys[at % len(keys)]
+            if place == high or not in_range(low, place, high):
+                return
+            self._remove(place)
 
     def forget(self, keeper: Contact) -> bool:
         """It does not keep what it was thought to keep, or is gone."""
