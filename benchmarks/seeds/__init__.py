@@ -1,0 +1,1 @@
+"""Thousands of seeds over all scenarios of the simulator."""
