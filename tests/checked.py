@@ -25,6 +25,7 @@ from shoal.kernel.effects import (
     SetTimer,
     Tell,
 )
+from shoal.kernel.errors import RemoteError
 from shoal.kernel.events import Asked, Received, TimerFired
 from shoal.kernel.time import Instant
 from shoal.peer.machine import Machine
@@ -64,7 +65,11 @@ class Checked:
         before = getattr(self.inner, "state", None)
         if isinstance(event, Asked):
             self._open[event.request] = None
-        effects = self.inner.handle(event, now)
+        try:
+            effects = self.inner.handle(event, now)
+        except RemoteError:
+            self.inner.validate()  # what is refused leaves no trace
+            raise
         for effect in effects:
             self._check(effect)
         self.inner.validate()
