@@ -10,7 +10,7 @@ Zave's join: nobody is a member before it has a successor and that one's list.
 import msgspec
 
 from shoal.control.ring.desk import Desk
-from shoal.control.ring.messages import Consider, Neighbours, Stabilise
+from shoal.control.ring.messages import WAYS_MAX, Consider, Neighbours, Stabilise
 from shoal.control.ring.neighbours import Neighbourhood
 from shoal.control.ring.seek import Search, Seeker
 from shoal.kernel.effects import Persist
@@ -20,6 +20,8 @@ from shoal.kernel.time import Instant
 __all__ = ["Joiner"]
 
 _STORED = "ring/contacts"
+#: How much longer a joiner waits that knows of another with a better right to begin a ring.
+_PATIENCE = 4
 
 
 class Joiner:
@@ -32,6 +34,8 @@ class Joiner:
         #: Contacts that an earlier incarnation stored.
         self._stored: tuple[Contact, ...] = ()
         self._started_at: Instant = 0
+        #: Others that are on the way in.
+        self._joiners: dict[str, Contact] = {}
         self._kept = 0
         self._kept_at: Instant = 0
 
@@ -55,9 +59,24 @@ class Joiner:
         desk.rng.shuffle(ways)
         return ways
 
+    def ways(self) -> tuple[str, ...]:
+        """Addresses to tell another joiner."""
+        return tuple(contact.address for contact in self.ways_in()[:WAYS_MAX])
+
+    def heard_joiner(self, contact: Contact) -> None:
+        """Somebody else is on the way in, too."""
+        self._joiners[contact.name] = contact
+
     def try_again(self, now: Instant) -> bool:
-        """Look for the place, if that is not being done; False if it has taken too long."""
-        if now - self._started_at >= self._desk.config.alone_after:
+        """Look for the place, if that is not being done; False if it has taken too long.
+
+        Where a whole mesh starts at once and everybody's seeds are joiners themselves, somebody has
+        to begin: of those that know of each other the first by key, the others only much later.
+        """
+        me = self._desk.me.key
+        first = all(me < joiner.key for joiner in self._joiners.values())
+        patience = self._desk.config.alone_after * (1 if first else _PATIENCE)
+        if now - self._started_at >= patience:
             return False
         if not self._seeker.is_seeking("place") and not self._desk.requests.pending_kind("join"):
             key = ahead(self._desk.me.key, 0)

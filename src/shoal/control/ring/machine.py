@@ -78,6 +78,7 @@ from shoal.control.ring.messages import (
     check_key,
     check_neighbours,
     check_stepped,
+    check_ways,
 )
 from shoal.control.ring.neighbours import Neighbourhood
 from shoal.control.ring.probe import Prober
@@ -367,7 +368,7 @@ class RingMachine:
         self._neighbourhood.push()
 
     def _unreachable(self, event: Unreachable, now: Instant) -> None:
-        """A hint: do not wait for an answer, but go on as if it were overdue."""
+        """A hint: go on as if the answer were overdue."""
         found = self._watch.get(event.peer.name)
         if found is None or found.belief is Belief.ALIVE:
             self._requests.hurry(event.peer, now)
@@ -375,17 +376,21 @@ class RingMachine:
     # --- messages -----------------------------------------------------------------------------
 
     def _no_member(self, sender: Contact, message: Any, _now: Instant) -> None:
-        self._desk.send(sender, NotMember(message.request))
+        ways = self._joiner.ways() if self.state is State.JOINING else ()
+        self._desk.send(sender, NotMember(message.request, ways))
 
     def _not_member(self, sender: Contact, message: NotMember, now: Instant) -> None:
         """It has left, or not joined yet: no place for it here; its own words bring it back."""
+        check_ways(message.ways)
         request = self._requests.close(message.request, sender)
         if request is None:
             return
+        if message.ways:
+            self._joiner.heard_joiner(sender)
         self.table.drop(sender.name)
         self._neighbourhood.ask_anew()
         if isinstance(request.about, Search):
-            self._seeker.failed(request.about, now)
+            self._seeker.failed(request.about, message.ways, now)
 
     def _stabilise(self, sender: Contact, message: Stabilise, now: Instant) -> None:
         self._neighbourhood.answer(sender, message, now)

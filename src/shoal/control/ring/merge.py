@@ -56,7 +56,8 @@ class Merger:
             desk.ask("lost", lost, Ping, now=now)
         seeds = [a for a in desk.config.seeds if a != desk.me.address]
         if seeds and (now >= self._seed_at or not desk.table.successors):
-            self._seed_at = now + _SEED_PERIOD
+            # Anywhere in the period, so that a thousand peers do not ask one seed at once.
+            self._seed_at = now + _SEED_PERIOD // 2 + int(_SEED_PERIOD * desk.rng.uniform())
             self._look_through(Contact("", desk.rng.choice(seeds), 0), _SPREAD, now)
 
     def alone(self, now: Instant) -> None:

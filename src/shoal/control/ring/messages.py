@@ -22,6 +22,7 @@ from shoal.kernel.keys import KEY_BITS, Contact, Key, distance
 __all__ = [
     "MESSAGES",
     "QUESTIONS",
+    "WAYS_MAX",
     "Consider",
     "Find",
     "Found",
@@ -50,11 +51,14 @@ __all__ = [
     "check_key",
     "check_neighbours",
     "check_stepped",
+    "check_ways",
 ]
 
 #: Contacts in one message; the longest successor list that a config allows.
 _CONTACTS_MAX = 64
 _NAME_MAX = 255
+#: Addresses that a joiner passes on.
+WAYS_MAX = 8
 
 
 class Stabilise(Struct, frozen=True, array_like=True, gc=False):
@@ -123,9 +127,10 @@ class Vouched(Struct, frozen=True, array_like=True, gc=False):
 
 
 class NotMember(Struct, frozen=True, array_like=True, gc=False):
-    """I am in no ring."""
+    """I am in no ring; a joiner says through which addresses it is trying to get into one."""
 
     request: int
+    ways: tuple[str, ...] = ()
 
 
 class Goodbye(Struct, frozen=True, array_like=True, gc=False):
@@ -246,6 +251,12 @@ def check_contact(contact: Contact) -> None:
         raise RemoteError("contact without a name, or with an overlong one")
     if contact.incarnation < 0:
         raise RemoteError(f"contact {contact.name!r} with a negative incarnation")
+
+
+def check_ways(ways: tuple[str, ...]) -> None:
+    """A few addresses."""
+    if len(ways) > WAYS_MAX or any(len(way) > _NAME_MAX for way in ways):
+        raise RemoteError(f"{len(ways)} ways in, or an overlong one", detail="8 are allowed")
 
 
 def check_neighbours(

@@ -117,6 +117,7 @@ class Seeker:
         search = self._new(purpose, key, about, now)
         search.restarts = _RESTARTS_MAX
         search.pool = [((0, 0, turn), contact) for turn, contact in enumerate(others)]
+        search.named = {contact.name or contact.address: None for contact in others}
         self._next(search, now)
 
     def _new(self, purpose: str, key: Key, about: object, now: Instant) -> Search:
@@ -188,7 +189,7 @@ class Seeker:
         if not search.pool:
             self._end(search, None)
             return
-        best = min(search.pool)
+        best = min(search.pool, key=_rank)
         search.pool.remove(best)
         search.hops += 1
         self._ask(search, best[1], now)
@@ -212,7 +213,11 @@ class Seeker:
             least = search.remaining(sender)
             nearer = [c for c in message.closer if search.remaining(c) < least]
             self._fill(search, nearer)
-            self._next(search, now)
+            if search.met_me and search.purpose == "place":
+                # Known there: what stands behind me is what I know already.
+                self._end(search, None)
+            else:
+                self._next(search, now)
             return
         for contact in (owner, *message.behind):
             if not self._desk.watch.is_gone(contact):
@@ -233,8 +238,13 @@ class Seeker:
         search.named.pop(name, None)
         self._next(search, now)
 
-    def failed(self, search: Search, now: Instant) -> None:
-        """The peer asked last is in no ring."""
+    def failed(self, search: Search, ways: Sequence[str], now: Instant) -> None:
+        """The peer asked last is in no ring; if it wants to join, it knows other ways in."""
+        if search.purpose == "place":
+            for turn, way in enumerate(ways):
+                if way != self._desk.me.address and way not in search.named:
+                    search.named[way] = None
+                    search.pool.append(((0, 0, turn), Contact("", way, 0)))
         self._next(search, now)
 
     def answer(self, sender: Contact, message: Step) -> None:
@@ -254,3 +264,7 @@ class Seeker:
         known = table.closer(key, CLOSER_MAX + 2)
         certain = [c for c in known if not desk.watch.is_doubtful(c.name)] or known
         desk.send(sender, Stepped(message.request, None, (), tuple(certain[:CLOSER_MAX])))
+
+
+def _rank(candidate: tuple[tuple[int, int, int], Contact]) -> tuple[int, int, int]:
+    return candidate[0]
