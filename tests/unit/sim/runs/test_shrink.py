@@ -1,5 +1,7 @@
 """A failing scenario gets smaller and still fails in the same way."""
 
+import pytest
+
 from shoal.sim.runs.faults import Clock, Crash, Partition, Pause
 from shoal.sim.runs.run import run
 from shoal.sim.runs.shrink import shrink
@@ -15,6 +17,7 @@ LARGE = toy_scenario(
 )
 
 
+@pytest.mark.slow
 def test_one_fault_and_few_peers_are_left() -> None:
     cast = toy_cast(lambda: [NobodyUnreachable()])
     said: list[str] = []
