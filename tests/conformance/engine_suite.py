@@ -8,16 +8,25 @@ The suite speaks to an engine by commands and reports alone; the adapter brings 
 and reads results back. A simulated engine passes it as well as Spark's, or one of them is wrong.
 
 The stream is `n BIGINT, ts TIMESTAMP, zone INT, kwh DOUBLE`, lateness 10 seconds; tuple n has the
-event time n seconds, zone n % 4 and kwh n. `trap(n, x)` is TRUE, but raises where x is 13.
+event time n seconds, zone n % 4 and kwh n. `trap(n, x)` is TRUE, but raises where x is 13. A second
+stream makes its own tuples and is not stored.
 """
 
+from dataclasses import replace
 from typing import Protocol
 
 import pytest
 
 from shoal.dataplane import commands as c
 from shoal.dataplane.contract import Engine
-from shoal.dataplane.reports import ComponentView, FencedOff, Report, StepDone, Suspended
+from shoal.dataplane.reports import (
+    ComponentView,
+    FencedOff,
+    Report,
+    Served,
+    StepDone,
+    Suspended,
+)
 from shoal.dataplane.rows import ALWAYS, FOREVER, RosterRow
 from shoal.kernel.errors import LocalError, ShoalError
 from shoal.kernel.ids import instance_of
@@ -25,7 +34,7 @@ from shoal.query.catalog import SourceDef, StreamDef, parse_schema
 from shoal.query.draft import parse_selection
 from shoal.query.selection import Selection
 
-__all__ = ["STREAM", "EngineSuite", "EngineUnderTest"]
+__all__ = ["INGEST", "SECOND", "STREAM", "EngineSuite", "EngineUnderTest"]
 
 STREAM = StreamDef(
     name="readings",
@@ -37,8 +46,23 @@ STREAM = StreamDef(
     source=SourceDef(kind="push", options={}),
 )
 INGEST = c.Ingest(instance="readings-1", stream=STREAM)
+#: Tuples that the stream makes itself; `value` counts them.
+TICKS = c.Ingest(
+    instance="ticks-1",
+    stream=StreamDef(
+        name="ticks",
+        columns=parse_schema("value BIGINT, ts TIMESTAMP"),
+        timestamp="ts",
+        lateness=0,
+        store=False,
+        idle_advances=False,
+        source=SourceDef(kind="rate", options={"rows_per_second": "100"}),
+    ),
+)
 SECOND = 1_000_000
 TIMEOUT = 60.0
+#: An event time, in seconds, that is ahead of any clock.
+FAR = 100_000_000_000
 
 
 class EngineUnderTest(Protocol):
@@ -59,7 +83,10 @@ class EngineUnderTest(Protocol):
         ...
 
     def results(self, instance: str) -> list[tuple[str, int, int]]:
-        """(query, version, n) of everything a select has given, in its order."""
+        """(query, version, n) of everything a select has given, by commits, each in its order.
+
+        Of a stream without `n` it is `value`.
+        """
         ...
 
     def another(self) -> Engine:
@@ -269,7 +296,196 @@ class EngineSuite:
         under.settle()
         assert under.results(instance) == [("a", 1, 1), ("a", 1, 2), ("a", 1, 3)]
 
+    # What rows see
+
+    def test_Q1_late_and_dead_tuples_are_nobodys(self, under: EngineUnderTest) -> None:
+        """Also where a row has no end: they are counted, and no query sees them."""
+        instance = self.start(under, "kwh > 0")
+        under.bring(100)
+        under.settle()
+        under.bring(50, 95, FAR)
+        under.settle()
+        assert under.results(instance) == [("a", 1, 100), ("a", 1, 95)]
+        (view,) = _view(under.engine, INGEST.instance)
+        assert (view.counters["in"], view.counters["late"], view.counters["dead"]) == (4, 1, 1)
+        assert view.watermark == 90 * SECOND
+        (select,) = _view(under.engine, instance)
+        assert select.watermark == 90 * SECOND
+
+    def test_Q1_null_is_not_true(self, under: EngineUnderTest) -> None:
+        """Three-valued logic, also under NOT."""
+        wheres = ("nullif(n, 3) > 1", "NOT nullif(n, 3) > 1", "nullif(n, 3) > 1 OR zone = 3")
+        instances = [self.start(under, where) for where in wheres]
+        under.bring(1, 2, 3, 4)
+        under.settle()
+        got = [[n for _, _, n in under.results(instance)] for instance in instances]
+        assert got == [[2, 4], [1], [2, 3, 4]]
+
+    def test_S3_errors_are_null_and_counted(self, under: EngineUnderTest) -> None:
+        """A division by zero is no match and stops nobody; the query has a count of them."""
+        instance = self.start(under, "12 / zone > 5", "12 / zone > 11")
+        under.bring(1, 2, 3, 4, 8)
+        under.settle()
+        got = under.results(instance)
+        assert [n for q, _, n in got if q == "a"] == [1, 2]
+        assert [n for q, _, n in got if q == "b"] == [1]
+        (view,) = _view(under.engine, instance)
+        assert (view.counters["error/a"], view.counters["error/b"]) == (2, 2)
+        assert view.failures == 0
+
+    def test_Q1_a_start_that_is_still_to_come(self, under: EngineUnderTest) -> None:
+        instance = self.start(under, "kwh > 100")
+        under.bring(1, 2)
+        under.settle()
+        row = self.row("later", self.selection(under, "kwh > 0"))
+        assert self.add(under, instance, row, begin=5 * SECOND) == 5 * SECOND
+        under.bring(3, 5, 6)
+        under.settle()
+        assert under.results(instance) == [("later", 1, 6)]
+
+    def test_O1_a_commit_is_in_order(self, under: EngineUnderTest) -> None:
+        """By event time, then by identity, where it is selected; equal tuples are two tuples."""
+        instance = self.start(under, "kwh > 100")
+        row = self.row("timed", self.selection(under, "kwh > 0"))
+        self.add(under, instance, replace(row, columns=("n", "ts")))
+        under.bring(5, 3, 4, 3, 1)
+        under.settle()
+        under.bring(2)
+        under.settle()
+        assert [n for _, _, n in under.results(instance)] == [1, 3, 3, 4, 5, 2]
+
+    def test_Q1_a_stream_that_is_not_stored(self, under: EngineUnderTest) -> None:
+        """Its selects see each of its tuples once; also under another owner."""
+        under.engine.call(c.Start(component=TICKS, weight=1.0), timeout=TIMEOUT)
+        draft = parse_selection("SELECT value FROM ticks WHERE value % 2 = 1", TICKS.stream)
+        answer = under.engine.call(c.Analyze(probe=draft.probe), timeout=TIMEOUT)
+        found = draft.resolve(answer["cells"])  # type: ignore[arg-type]
+        component = c.Select(
+            instance=found.signature.instance,
+            input=TICKS.instance,
+            stream=TICKS.stream,
+            signature=found.signature,
+        )
+        under.engine.call(c.Start(component=component, weight=1.0), timeout=TIMEOUT)
+        self.add(under, component.instance, self.row("odd", found))
+        self._gather(under, under.engine, component.instance, 50)
+        second = under.another()
+        try:
+            for one in (TICKS, component):
+                second.call(c.TakeOver(component=one, weight=1.0), timeout=TIMEOUT)
+            before = len(under.results(component.instance))
+            self._gather(under, second, component.instance, before + 50)
+        finally:
+            second.close()
+        got = [n for _, _, n in under.results(component.instance)]
+        assert got == list(range(got[0], got[0] + 2 * len(got), 2))
+
+    def _gather(self, under: EngineUnderTest, engine: Engine, instance: str, count: int) -> None:
+        """Let time pass until there are so many results."""
+        for _ in range(10_000):
+            under.settle(engine)
+            if len(under.results(instance)) >= count:
+                return
+        raise AssertionError("the stream has run dry")
+
+    # What is durable
+
+    def test_Q3_what_was_acknowledged_outlives_the_owner(self, under: EngineUnderTest) -> None:
+        """Ends, shares, versions and suspensions; and counters go on."""
+        instance = self.start(under, *["trap(n, 1)"] * 3, "trap(n, 13)")
+        engine = under.engine
+        under.bring(*range(1, 41))
+        under.wait_for(Suspended)
+        under.settle()
+        engine.call(c.DropRow(instance=instance, query="a", now=False), timeout=TIMEOUT)
+        engine.call(c.SetKeep(instance=instance, query="b", keep=0.5), timeout=TIMEOUT)
+        under.bring(*range(41, 81))
+        under.settle()
+        before = _view(engine, instance)[0].counters["shed/b"]
+        assert before > 0
+        component = self.component(self.selection(under, "trap(n, 1)"))
+        self.stop(under, instance)
+        answer = engine.call(c.TakeOver(component=component, weight=1.0), timeout=TIMEOUT)
+        rows = {row.query: row for row in answer["rows"]}  # type: ignore[attr-defined]
+        assert (rows["a"].until, rows["b"].keep) == (40 * SECOND, 0.5)
+        assert rows["c"].until == FOREVER
+        assert rows["d"].suspended
+        under.bring(*range(81, 121))
+        under.settle()
+        got = under.results(instance)
+        assert [n for q, _, n in got if q == "a"] == list(range(1, 41))
+        assert [n for q, _, n in got if q == "c"] == list(range(1, 121))
+        assert not [n for q, _, n in got if q == "d"]
+        (view,) = _view(engine, instance)
+        assert view.counters["shed/b"] > before
+        kept = len([n for q, _, n in got if q == "b"])
+        assert kept + view.counters["shed/b"] == 120
+        assert view.failures == 0
+
+    def test_Q2_a_new_owner_in_the_middle_of_it(self, under: EngineUnderTest) -> None:
+        """Whatever the first was about to do: each tuple once, history and present."""
+        instance = self.start(under, "kwh > 100")
+        for n in range(0, 40, 4):
+            under.bring(n, n + 1, n + 2, n + 3)
+        under.settle()
+        past = self.row("past", self.selection(under, "kwh > 0"))
+        self.add(under, instance, past, begin=2 * SECOND)
+        under.bring(*range(40, 60))
+        component = self.component(self.selection(under, "kwh > 0"))
+        second = under.another()
+        try:
+            for one in (component, INGEST):
+                second.call(c.TakeOver(component=one, weight=1.0), timeout=TIMEOUT)
+            under.bring(60)
+            under.settle(second)
+        finally:
+            second.close()
+        got = under.results(instance)
+        assert sorted(n for _, _, n in got) == list(range(3, 61))
+
     # What is reported
+
+    def test_served_tells_when_a_row_first_counts(self, under: EngineUnderTest) -> None:
+        """After the acknowledgement of a roster version, by the first step that covers it."""
+        instance = self.start(under, "kwh > 0")
+        under.bring(1)
+        under.settle()
+        under.engine.reports()
+        later = self.row("later", self.selection(under, "kwh > 0"))
+        command = c.AddRows(instance=instance, rows=(later,), begin=None)
+        version = under.engine.call(command, timeout=TIMEOUT)["roster"]
+        under.bring(2)
+        reports = under.wait_for(Served)
+        (served,) = [r for r in reports if isinstance(r, Served)]
+        assert (served.instance, served.roster_version) == (instance, version)
+        first = next(r for r in reports if isinstance(r, StepDone) and r.instance == instance)
+        assert (first.roster_version, first.roster_rows) == (version, 2)
+        assert served.steps >= 1
+
+    def test_what_a_step_took_and_worked_on_is_told(self, under: EngineUnderTest) -> None:
+        """The counts of the cost model, and the time; the fitted cost is in the view."""
+        here = self.start(under, "kwh > 1", "kwh > 2")
+        there = self.start(under, "zone = 3")
+        under.bring(1, 2, 3, 4)
+        under.settle()
+        past = self.row("past", self.selection(under, "kwh > 3"))
+        self.add(under, here, past, begin=0)
+        under.settle()
+        done = [r for r in under.engine.reports() if isinstance(r, StepDone)]
+        for instance, out in ((INGEST.instance, 4), (here, 5 + 1), (there, 1)):
+            mine = [r for r in done if r.instance == instance]
+            assert sum(r.rows_in for r in mine) == 4
+            assert sum(r.rows_out for r in mine) == out
+            assert all(r.busy > 0 and r.group >= 1 for r in mine if r.rows_in)
+            assert all(abs(sum(r.seconds.values()) - r.busy) < 1e-6 for r in mine)
+        history = [r for r in done if r.rows_history]
+        assert [(r.instance, r.rows_history, r.rows_out) for r in history] == [(here, 4, 1)]
+        live = [r for r in done if r.instance == here and r.rows_in]
+        assert [r.roster_rows for r in live] == [2]
+        (view,) = _view(under.engine, here)
+        assert view.cost["step"] > 0
+        assert all(value >= 0 for value in view.cost.values())
+        assert under.engine.view().cycle_seconds > 0
 
     def test_late_and_dead_are_counted(self, under: EngineUnderTest) -> None:
         """Older than the watermark before its commit: late; the watermark is in the view."""
@@ -330,6 +546,9 @@ class EngineSuite:
         try:
             for one in (INGEST, component):
                 second.call(c.TakeOver(component=one, weight=1.0), timeout=TIMEOUT)
+            refused = self.row("x", self.selection(under, "kwh > 0"))
+            with pytest.raises(ShoalError):
+                self.add(under, instance, refused)
             under.bring(3)
             fenced = [r for r in under.wait_for(FencedOff) if isinstance(r, FencedOff)]
             assert fenced[0].instance in (INGEST.instance, instance)

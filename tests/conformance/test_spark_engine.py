@@ -77,8 +77,8 @@ class SparkUnderTest:
         segments = Reader(self._root, instance, after=0).segments_between(0, 1 << 62)
         parts = [pq.read_table(folder / segment.path) for segment in segments]
         rows = [row for part in parts for row in part.to_pylist()]
-        rows.sort(key=lambda row: (row["_step"], row["n"], row["_id"]))
-        return [(row["_query"], row["_version"], row["n"]) for row in rows]
+        rows.sort(key=lambda row: row["_step"])
+        return [(row["_query"], row["_version"], row.get("n", row.get("value"))) for row in rows]
 
     def another(self) -> Engine:
         return SparkEngine(self._spark, self._root, owner="second")

@@ -1,0 +1,1 @@
+"""Components of an invented engine: what they keep between steps, and what a step computes."""
