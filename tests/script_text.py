@@ -147,15 +147,20 @@ class Words:
         return kind(**values)
 
     def value(self, text: str, kind: Any) -> object:
-        """A value of a type: `-` none, `p2` a contact, `a,b` a list, a name for a key."""
+        """A value of a type: `-` none, `p2` a contact, `a,b` a list, a name for a key, and
+        `Kind/first/second` a struct."""
         if get_origin(kind) in (Union, types.UnionType):
             inner = [one for one in get_args(kind) if one is not type(None)]
-            return None if text == "-" else self.value(text, inner[0])
+            named = {one.__name__: one for one in inner if isinstance(one, type)}
+            chosen = named.get(text.partition("/")[0], inner[0])
+            return None if text == "-" else self.value(text, chosen)
         if get_origin(kind) in (tuple, list):
             parts = [part for part in text.split(",") if part not in ("", "-")]
             return tuple(self.value(part, get_args(kind)[0]) for part in parts)
         if kind is Contact:
             return self._contact(text)
+        if isinstance(kind, type) and issubclass(kind, Struct) and "/" in text:
+            return self.make(kind, text.split("/")[1:])
         if kind is bytes:
             return text[5:].encode() if text.startswith("text:") else self.key(text)
         if kind is str:

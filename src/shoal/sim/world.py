@@ -176,6 +176,10 @@ class World(Loop):
         """The faults that are on."""
         return [fault for fault, count in self._disturbances.items() if count > 0]
 
+    def under_way(self) -> list[str]:
+        """Faults that are on now."""
+        return [fault for fault, count in self._disturbances.items() if count > 0]
+
     def quiet_for(self) -> int:
         """Microseconds since the last fault ended; 0 while there is one."""
         if any(self._disturbances.values()):

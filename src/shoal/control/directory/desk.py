@@ -17,7 +17,7 @@ from shoal.kernel.time import Instant
 __all__ = ["Desk"]
 
 _BACKUPS_MAX = 16
-_NUMBER_BITS = 48
+_NUMBER_BITS = 32
 
 
 class Desk:

@@ -4,7 +4,7 @@ What is true comes from the questions that owners were asked and the answers the
 from the world. Always, also under faults:
 
     R1  a record that had its copies is held by somebody as long as its owner runs, unless so many
-        of its holders were lost at once as there are copies
+        of its holders were lost at once as there are copies, or peers are cut off from each other
     D1  what is withdrawn, or whose owner has ended, is not found once every lease has run out; a
         peer that starts holds nothing, whatever its disk says
     D2  no peer goes back to an older version, nor from dead to alive at the same version
@@ -59,6 +59,8 @@ REPAIR = 30 * SECOND
 LATE_MAX = 60 * SECOND
 #: How late an answer may be: the machine's own clock may drift.
 ANSWER_SLACK = 2 * SECOND
+#: Faults that keep an owner from its keepers; renewals may then come too late.
+_CUTS = ("partition", "isolate", "swizzle", "clog")
 #: With more peers, who holds what is counted every so many seconds.
 _PEERS_MANY = 100
 _COUNT_SECONDS = 10
@@ -114,6 +116,8 @@ class DirectoryChecker(Checker):
         self._seen: dict[Node, dict[Ident, tuple[Version, int]]] = {}
         self._questions: dict[tuple[Node, int], _Question] = {}
         self._downs: dict[Node, Instant] = {}
+        #: When peers were last cut off from each other.
+        self._cut_at: Instant = -GRACE
         self._seconds = 0
         self.judged = 0
         self.secured = 0
@@ -276,6 +280,8 @@ class DirectoryChecker(Checker):
     def _check_holders(self) -> None:
         """R1: whatever had its copies is held by somebody. D1: the dead are held by nobody."""
         now, holders = self.world.now, self._holders()
+        if any(fault.startswith(_CUTS) for fault in self.world.under_way()):
+            self._cut_at = now
         over = self.config.lease + LATE_MAX + self.config.beat_period
         for life in self._lives.values():
             for ident, truth in life.records.items():
@@ -290,7 +296,9 @@ class DirectoryChecker(Checker):
 
     def _check_held(self, ident: Ident, truth: _Truth, there: Sequence[Node]) -> None:
         now, copies = self.world.now, self.config.copies
-        if len(there) >= copies:
+        if now - self._cut_at < GRACE:
+            truth.holders = ()
+        elif len(there) >= copies:
             self.secured += not truth.holders
             truth.holders, truth.secured_at = tuple(there), now
         elif not there and truth.holders:
