@@ -65,6 +65,13 @@ class Requests:
         self.touched = True
         return request
 
+    def about(self, number: int, sender: Contact) -> object:
+        """What this peer's answer is needed for; None if nothing was asked."""
+        request = self._pending.get(number)
+        if request is None or (request.to.name and request.to.name != sender.name):
+            return None
+        return request.about
+
     def pending(self, kind: str, name: str) -> bool:
         """Whether such a request to this peer is under way."""
         return any(r.kind == kind and r.to.name == name for r in self._pending.values())

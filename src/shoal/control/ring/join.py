@@ -7,6 +7,8 @@
 Zave's join: nobody is a member before it has a successor and that one's list.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from shoal.control.ring.desk import Desk
@@ -17,17 +19,24 @@ from shoal.kernel.effects import Persist
 from shoal.kernel.keys import Contact, ahead
 from shoal.kernel.time import Instant
 
-__all__ = ["Joiner"]
+__all__ = ["Joiner", "Place"]
 
 _STORED = "ring/contacts"
 #: How much longer a joiner waits that knows of another with a better right to begin a ring.
 _PATIENCE = 4
 
 
+#: Predecessor, successors and fingers by power: a place in a ring that is whole already.
+Place = tuple[Contact, tuple[Contact, ...], Mapping[int, Contact]]
+
+
 class Joiner:
     """Finds a way in, and keeps one for the next incarnation."""
 
-    def __init__(self, desk: Desk, seeker: Seeker, neighbourhood: Neighbourhood) -> None:
+    def __init__(
+        self, desk: Desk, seeker: Seeker, neighbourhood: Neighbourhood, place: Place | None
+    ) -> None:
+        self._ready = place
         self._desk = desk
         self._seeker = seeker
         self._neighbourhood = neighbourhood
@@ -50,6 +59,20 @@ class Joiner:
             self._desk.note(f"stored contacts cannot be read and are left out: {error}")
             return
         self._stored = tuple(c for c in contacts if c.name != self._desk.me.name)
+
+    def take_place(self, now: Instant) -> bool:
+        """Stand where this peer was put (`policy.stable_tables`), if it was put anywhere."""
+        if self._ready is None:
+            return False
+        table = self._desk.table
+        predecessor, successors, fingers = self._ready
+        table.set_predecessor(predecessor)
+        table.set_successors(successors)
+        for power, contact in fingers.items():
+            table.set_finger(power, contact)
+        for contact in (predecessor, *successors, *fingers.values()):
+            self._desk.watch.meet(contact, now)
+        return True
 
     def ways_in(self) -> list[Contact]:
         """Whom to join through, in another order each time."""

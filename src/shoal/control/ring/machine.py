@@ -1,8 +1,7 @@
 """The ring: every peer has a place, knows who is next, and finds the owner of any key.
 
-The owner of a key is the first living member at or behind it, clockwise. Each member keeps a
-successor list of length r, its predecessor, and fingers; only the first successor and the
-predecessor decide who owns what, the rest makes it fast and keeps it alive.
+The owner of a key is the first living member at or behind it, clockwise. First successor and
+predecessor decide who owns what; the rest of the list and the fingers keep it alive and fast.
 
 Promise    R2  when faults stop, the ring is one ring, and every look-up is right.
 
@@ -46,40 +45,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from shoal.control.ring import messages as say
 from shoal.control.ring.asks import Asks
 from shoal.control.ring.config import RingConfig
 from shoal.control.ring.desk import Desk, Request
 from shoal.control.ring.fingers import Fingers
-from shoal.control.ring.join import Joiner
+from shoal.control.ring.join import Joiner, Place
 from shoal.control.ring.merge import Merger
-from shoal.control.ring.messages import (
-    MESSAGES,
-    QUESTIONS,
-    Consider,
-    Find,
-    Goodbye,
-    Joined,
-    Left,
-    Neighbours,
-    NotMember,
-    PeerBack,
-    PeerLost,
-    Ping,
-    PingFor,
-    Pong,
-    Stabilise,
-    Step,
-    Stepped,
-    TableChanged,
-    Unchanged,
-    Unify,
-    Vouched,
-    check_contact,
-    check_key,
-    check_neighbours,
-    check_stepped,
-    check_ways,
-)
 from shoal.control.ring.neighbours import Neighbourhood
 from shoal.control.ring.probe import Prober
 from shoal.control.ring.seek import Search, Seeker
@@ -103,10 +75,12 @@ class RingMachine:
     """One peer's part in the ring."""
 
     name = "ring"
-    messages: Mapping[int, type[Struct]] = MESSAGES
-    questions: Sequence[type[Struct]] = QUESTIONS
+    messages: Mapping[int, type[Struct]] = say.MESSAGES
+    questions: Sequence[type[Struct]] = say.QUESTIONS
 
-    def __init__(self, me: Contact, config: RingConfig, rng: Rng) -> None:
+    def __init__(
+        self, me: Contact, config: RingConfig, rng: Rng, *, place: Place | None = None
+    ) -> None:
         config.check()
         self._me = me
         self._config = config
@@ -119,7 +93,7 @@ class RingMachine:
         self._seeker = Seeker(self._desk)
         self._neighbourhood = Neighbourhood(self._desk, self._prober)
         self._fingers = Fingers(self._desk, self._seeker)
-        self._joiner = Joiner(self._desk, self._seeker, self._neighbourhood)
+        self._joiner = Joiner(self._desk, self._seeker, self._neighbourhood, place)
         self._asks = Asks(self._desk, self._seeker, self._joiner)
         self._merger = Merger(self._desk, self._seeker, self._neighbourhood)
         self.state = State.NEW
@@ -197,7 +171,7 @@ class RingMachine:
         if former is not None:
             desk.note(f"{sender.name} has started anew")
             self.table.drop(former.name)
-            desk.out.append(Tell(PeerLost(former)))
+            desk.out.append(Tell(say.PeerLost(former)))
         before = self._watch.revived(sender.name, now)
         if before is Belief.SUSPECTED:
             desk.note(f"{sender.name} has refuted the suspicion")
@@ -208,7 +182,7 @@ class RingMachine:
     def _back(self, contact: Contact, now: Instant) -> None:
         desk = self._desk
         desk.note(f"{contact.name} is back")
-        desk.out.append(Tell(PeerBack(contact)))
+        desk.out.append(Tell(say.PeerBack(contact)))
         if self.state is State.MEMBER:
             self._merger.back(contact, now)
 
@@ -238,7 +212,7 @@ class RingMachine:
         self._watch.lose(name, now)
         self.table.drop(name)
         desk.note(f"{name} is lost")
-        desk.out.append(Tell(PeerLost(found.contact)))
+        desk.out.append(Tell(say.PeerLost(found.contact)))
         self._neighbourhood.ask_anew()
         self._neighbourhood.stabilise(now)
 
@@ -263,7 +237,7 @@ class RingMachine:
         table = self.table
         self._told = table.changes
         if self.state is not State.LEFT:
-            changed = TableChanged(table.predecessor, table.successors, table.fingers_apart())
+            changed = say.TableChanged(table.predecessor, table.successors, table.fingers_apart())
             self._desk.out.append(Tell(changed))
         if table.version != self._neighbourhood.told and not self._pushing:
             self._pushing = True
@@ -287,7 +261,9 @@ class RingMachine:
         self._lost_at = now
         self._joiner.start(event.stored.get("ring/contacts"), now)
         self._enter(State.JOINING)
-        if self._joiner.ways_in():
+        if self._joiner.take_place(now):
+            self._become_member(now)
+        elif self._joiner.ways_in():
             self._join_round(TimerFired("ring/round"), now)
         else:
             self._begin_ring(now)
@@ -305,11 +281,11 @@ class RingMachine:
 
     def _become_member(self, now: Instant) -> None:
         self._enter(State.MEMBER)
-        self._desk.out.append(Tell(Joined()))
+        self._desk.out.append(Tell(say.Joined()))
         self._next_round(now, self._config.round_period)
 
-    def _neighbours_joining(self, sender: Contact, message: Neighbours, now: Instant) -> None:
-        check_neighbours(sender, message.predecessor, message.successors)
+    def _neighbours_joining(self, sender: Contact, message: say.Neighbours, now: Instant) -> None:
+        say.check_neighbours(sender, message.predecessor, message.successors)
         told_by = self._joiner.welcomed(sender, message, now)
         if told_by is not None:
             self._become_member(now)
@@ -377,11 +353,11 @@ class RingMachine:
 
     def _no_member(self, sender: Contact, message: Any, _now: Instant) -> None:
         ways = self._joiner.ways() if self.state is State.JOINING else ()
-        self._desk.send(sender, NotMember(message.request, ways))
+        self._desk.send(sender, say.NotMember(message.request, ways))
 
-    def _not_member(self, sender: Contact, message: NotMember, now: Instant) -> None:
+    def _not_member(self, sender: Contact, message: say.NotMember, now: Instant) -> None:
         """It has left, or not joined yet: no place for it here; its own words bring it back."""
-        check_ways(message.ways)
+        say.check_ways(message.ways)
         request = self._requests.close(message.request, sender)
         if request is None:
             return
@@ -392,18 +368,15 @@ class RingMachine:
         if isinstance(request.about, Search):
             self._seeker.failed(request.about, message.ways, now)
 
-    def _stabilise(self, sender: Contact, message: Stabilise, now: Instant) -> None:
-        self._neighbourhood.answer(sender, message, now)
-
-    def _neighbours(self, sender: Contact, message: Neighbours, now: Instant) -> None:
-        check_neighbours(sender, message.predecessor, message.successors)
+    def _neighbours(self, sender: Contact, message: say.Neighbours, now: Instant) -> None:
+        say.check_neighbours(sender, message.predecessor, message.successors)
         if message.request == 0:
             self._neighbourhood.pushed(sender, message, now)
         elif self._answered(sender, message.request, now) is not None:
             self._watch.meet(sender, now)
             self._neighbourhood.adopt(sender, message, now)
 
-    def _unchanged(self, sender: Contact, message: Unchanged, now: Instant) -> None:
+    def _unchanged(self, sender: Contact, message: say.Unchanged, now: Instant) -> None:
         self._answered(sender, message.request, now)
 
     def _answered(self, sender: Contact, number: int, now: Instant) -> Request | None:
@@ -412,50 +385,54 @@ class RingMachine:
             self._watch.measured(sender.name, now - request.sent)
         return request
 
-    def _step(self, sender: Contact, message: Step, _now: Instant) -> None:
-        check_key(message.key)
+    def _stabilise(self, sender: Contact, message: say.Stabilise, now: Instant) -> None:
+        self._neighbourhood.answer(sender, message, now)
+
+    def _step(self, sender: Contact, message: say.Step, _now: Instant) -> None:
+        say.check_key(message.key)
         self._seeker.answer(sender, message)
 
-    def _stepped(self, sender: Contact, message: Stepped, now: Instant) -> None:
-        request = self._answered(sender, message.request, now)
-        if request is None or not isinstance(request.about, Search):
-            return
-        check_stepped(sender, request.about.key, message)
-        self._seeker.stepped(sender, message, request.about, now)
+    def _stepped(self, sender: Contact, message: say.Stepped, now: Instant) -> None:
+        # A wrong answer is refused before it counts as one: the right one may still come.
+        search = self._requests.about(message.request, sender)
+        if isinstance(search, Search):
+            say.check_stepped(sender, search.key, message)
+            self._answered(sender, message.request, now)
+            self._seeker.stepped(sender, message, search, now)
 
-    def _ping(self, sender: Contact, message: Ping, _now: Instant) -> None:
-        self._desk.send(sender, Pong(message.request))
+    def _ping(self, sender: Contact, message: say.Ping, _now: Instant) -> None:
+        self._desk.send(sender, say.Pong(message.request))
 
-    def _pong(self, sender: Contact, message: Pong, now: Instant) -> None:
+    def _pong(self, sender: Contact, message: say.Pong, now: Instant) -> None:
         request = self._answered(sender, message.request, now)
         if request is not None and request.kind == "relay":
             self._prober.answered(request, sender)
 
-    def _ping_for(self, sender: Contact, message: PingFor, now: Instant) -> None:
-        check_contact(message.target)
+    def _ping_for(self, sender: Contact, message: say.PingFor, now: Instant) -> None:
+        say.check_contact(message.target)
         self._prober.ping_for(sender, message, now)
 
-    def _vouched(self, sender: Contact, message: Vouched, now: Instant) -> None:
+    def _vouched(self, sender: Contact, message: say.Vouched, now: Instant) -> None:
         """Somebody has heard the peer that I cannot hear."""
-        check_contact(message.target)
+        say.check_contact(message.target)
         request = self._requests.close(message.request, sender)
         if request is None or request.about != message.target.name:
             return
         self._heard_anew(message.target, now)
 
-    def _goodbye(self, sender: Contact, message: Goodbye, now: Instant) -> None:
-        check_neighbours(sender, message.predecessor, message.successors)
+    def _goodbye(self, sender: Contact, message: say.Goodbye, now: Instant) -> None:
+        say.check_neighbours(sender, message.predecessor, message.successors)
         self._desk.note(f"{sender.name} leaves")
         self._neighbourhood.goodbye(sender, message, now)
-        self._desk.out.append(Tell(PeerLost(sender)))
+        self._desk.out.append(Tell(say.PeerLost(sender)))
 
-    def _consider(self, _sender: Contact, message: Consider, now: Instant) -> None:
-        check_contact(message.contact)
+    def _consider(self, _sender: Contact, message: say.Consider, now: Instant) -> None:
+        say.check_contact(message.contact)
         if not self._watch.is_gone(message.contact):
             self._neighbourhood.try_candidate(message.contact, now)
 
-    def _unify(self, _sender: Contact, message: Unify, now: Instant) -> None:
-        check_contact(message.contact)
+    def _unify(self, _sender: Contact, message: say.Unify, now: Instant) -> None:
+        say.check_contact(message.contact)
         self._merger.unify(message.contact, message.spread, now)
 
     # --- questions ----------------------------------------------------------------------------
@@ -463,12 +440,12 @@ class RingMachine:
     def _lookup(self, event: Asked, now: Instant) -> None:
         self._asks.lookup(event, self.state, now)
 
-    def _find(self, event: Find, now: Instant) -> None:
+    def _find(self, event: say.Find, now: Instant) -> None:
         self._asks.find(event, self.state, now)
 
     def _leave(self, event: Asked, now: Instant) -> None:
         self._stopping(Stopping(), now)
-        self._desk.out.append(Answer(event.request, Left()))
+        self._desk.out.append(Answer(event.request, say.Left()))
 
     def _stopping(self, _event: Stopping, _now: Instant) -> None:
         """Say good-bye; look-ups that are under way end without an owner."""
