@@ -67,7 +67,7 @@ from shoal.control.directory.sync import Sync
 from shoal.control.directory.view import DirectoryView, Held
 from shoal.control.directory.watches import Followers, Watcher
 from shoal.kernel.effects import Effect, Persist, SetTimer
-from shoal.kernel.errors import LocalError, UserError
+from shoal.kernel.errors import LocalError, RemoteError, UserError
 from shoal.kernel.events import Asked, Received, Started, Stopping, TimerFired, Unreachable
 from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
@@ -209,17 +209,27 @@ class DirectoryMachine:
                 self._paused(now)
             self._last = now
             self._one(event, now)
-            for _ in range(INNER_MAX):
-                if not box.inner:
-                    break
-                self._one(Received(self.me, box.inner.popleft()), now)
-            else:
-                raise LocalError("directory: messages to itself do not come to an end")
+            self._inner(now)
             self.followers.collect(now)
         finally:
+            # Also where a message was refused: what is due stays due, and nothing half done.
             box.inner.clear()
+            if self.state in _RUNNING:
+                self.state = self._standing()
         self._arm(now)
         return effects
+
+    def _inner(self, now: Instant) -> None:
+        """What this peer has to say to itself."""
+        inner = self.desk.box.inner
+        for _ in range(INNER_MAX):
+            if not inner:
+                return
+            try:
+                self._one(Received(self.me, inner.popleft()), now)
+            except RemoteError as error:
+                raise LocalError("directory: refuses itself", detail=str(error)) from error
+        raise LocalError("directory: messages to itself do not come to an end")
 
     def _one(self, event: Struct, now: Instant) -> None:
         inner: Any = event
@@ -237,8 +247,6 @@ class DirectoryMachine:
         if following is not None:
             self.state = following
         method(self, event, now)
-        if self.state in _RUNNING:
-            self.state = self._standing()
 
     def _standing(self) -> State:
         if not self.desk.place.low:
@@ -268,11 +276,7 @@ class DirectoryMachine:
         """Take back what is ours, as far as one message each does it; copy what is not copied."""
         self.state = State.KEEPING
         self.owner.stop(now)
-        box = self.desk.box
-        for _ in range(INNER_MAX):
-            if not box.inner:
-                break
-            self._one(Received(self.me, box.inner.popleft()), now)
+        self._inner(now)
         self.keeper.stop(now)
         self.seeker.stop()
         self.owner.answer_all()

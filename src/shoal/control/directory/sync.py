@@ -56,7 +56,7 @@ _VOUCHES_MAX = 16
 _ANSWERED_MAX = 32
 #: Comparisons with one replica in a row, when changes keep coming in between.
 _ROUNDS_MAX = 4
-#: A keeper that learns tries again after this; a guess.
+#: A keeper that learns tries again after this, then after twice as long, and so on; a guess.
 _AGAIN = 1 * SECOND
 _REPLY_WITHIN = 2 * SECOND
 
@@ -86,6 +86,9 @@ class Sync:
         self.sure = False
         self.learning_since: Instant = 0
         self.next_at: Instant = 0
+        #: A keeper that learns: whether it will try again, and how long it waits before.
+        self._waits = False
+        self._pause = _AGAIN
         #: Ranges to vouch for, and until when.
         self._vouches: list[tuple[Key, Key, Instant]] = []
         #: What was answered last, by keeper: the number and the range that Want may refer to.
@@ -142,6 +145,7 @@ class Sync:
     def _begin_to_learn(self, now: Instant, *, anew: bool) -> None:
         if anew or not self.learning_since:
             self.learning_since = now
+            self._pause = _AGAIN
             self.desk.deadlines.add(now + self.desk.config.learning_max, "learned", 0)
         self.sure = False
 
@@ -172,8 +176,16 @@ class Sync:
 
     def again(self, now: Instant) -> None:
         """While learning: ask once more."""
+        self._waits = False
         if not self.sure:
             self.compare_all(now)
+
+    def _try_again(self, now: Instant) -> None:
+        if self.sure or self._waits:
+            return
+        self._waits = True
+        self.desk.deadlines.add(now + self._pause, "again", 0)
+        self._pause = min(2 * self._pause, self.desk.config.sync_period)
 
     def beat(self, now: Instant) -> None:
         """Compare when it is time."""
@@ -201,8 +213,8 @@ class Sync:
 
     def unanswered(self, number: int, now: Instant) -> None:
         """A replica did not answer; the next round is for that, or an earlier one if learning."""
-        if self.comparisons.pop(number, None) is not None and not self.sure:
-            self.desk.deadlines.add(now + _AGAIN, "again", 0)
+        if self.comparisons.pop(number, None) is not None:
+            self._try_again(now)
 
     def same(self, sender: Contact, message: Same, now: Instant) -> None:
         """A replica has what this keeper has."""
@@ -280,8 +292,7 @@ class Sync:
             return
         if one.sure and not self.sure:
             self._learned(f"{one.to.name} has told it all")
-        elif not self.sure:
-            self.desk.deadlines.add(now + _AGAIN, "again", 0)
+        self._try_again(now)
         if one.news:
             for backup in self.desk.place.backups:
                 if backup.name != one.to.name:

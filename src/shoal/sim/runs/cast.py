@@ -15,6 +15,7 @@ from shoal.kernel.rng import Rng
 from shoal.peer.build import PeerConfig, build_machines
 from shoal.peer.peer import Peer
 from shoal.sim.checkers.base import Checker
+from shoal.sim.checkers.directory import DirectoryChecker
 from shoal.sim.checkers.gossip import GossipChecker
 from shoal.sim.checkers.honest import HonestChecker
 from shoal.sim.runs.hooks import HOOKS
@@ -62,6 +63,8 @@ def _factory(scenario: Scenario) -> Factory:
 
 def _checkers(scenario: Scenario) -> Sequence[Checker]:
     found: list[Checker] = [HonestChecker()]
+    if "directory" in scenario.machines:
+        found.append(DirectoryChecker(DirectoryConfig(**scenario.config.get("directory", {}))))
     if "gossip" in scenario.machines:
         found.append(GossipChecker())
     return found
