@@ -25,9 +25,18 @@ PROMISES = {
     "Q3": "changing or breaking a query changes no other query's results",
     "O1": "results come in the order of commits",
     "S3": "what was shed is counted, per query",
+    "R1": "with fewer simultaneous losses of neighbours than copies no record is lost",
+    "R2": "when faults stop, the ring is one ring, and every look-up is right",
+    "D1": "what is withdrawn or whose owner is gone is not found and never comes back",
+    "D2": "at one keeper the version of a record never goes back",
+    "D3": "every question to the directory is answered in time",
+    "G1": "while the ring is whole, a broadcast reaches every peer once",
+    "G2": "when faults have stopped, every live peer has every fact within a bound",
+    "G3": "of two versions of a fact the higher holds, at every peer",
+    "G4": "what was removed does not come back",
 }
 
-_CHECKS = re.compile(r"(^|[._])(checker|oracle|validate)s?\w*$")
+_CHECKS = re.compile(r"(^|[._])(checkers\.\w+|(checker|oracle|validate)s?\w*)$")
 _TEST = re.compile(r"test_(?:\w*_)?([A-Z]\d)(?:_|$)")
 
 

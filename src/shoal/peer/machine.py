@@ -6,6 +6,9 @@ A machine has a name. Its timers, its persisted keys and the things in its notes
     - `Received` with a message of its table, `Asked` with a question of its table;
     - `TimerFired` of its timers, `Unreachable` of any peer;
     - news of siblings, translated into its own events by `peer/bridges.py`.
+
+For a message that no rule allows it raises RemoteError, and is then as it was before: it judges
+first and changes after. It raises nothing else, whatever a message says.
 """
 
 from collections.abc import Mapping, Sequence

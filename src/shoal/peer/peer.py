@@ -264,24 +264,16 @@ class Peer:
         while todo:
             source, outcome = todo.popleft()
             for effect in outcome:
-                match effect:
-                    case Note():
-                        because = _because(event)
-                        line = Line(now, self.event, because, effect.thing, effect.what)
-                        self.story.tell(line)
-                    case Tell():
-                        carried += 1
-                        if carried > NEWS_MAX:
-                            raise LocalError(
-                                f"news does not come to an end, last from {source.name}",
-                                detail=repr(effect.news),
-                            )
-                        todo.extend(self._spread(effect.news, event, now))
-                    case Answer():
+                if isinstance(effect, Note):
+                    self._note(effect.thing, effect.what, _because(event), now)
+                elif isinstance(effect, Tell):
+                    carried += 1
+                    _check_news(carried, source, effect)
+                    todo.extend(self._spread(effect.news, event, now))
+                else:
+                    if isinstance(effect, Answer):
                         self._settle(source, effect)
-                        effects.append(effect)
-                    case _:
-                        effects.append(effect)
+                    effects.append(effect)
         return effects
 
     def _spread(self, news: Struct, event: Event, now: Instant) -> list[_Found]:
@@ -310,10 +302,12 @@ class Peer:
         """A wrong message: counted, noted, and paid for by its sender."""
         self.refused += 1
         thing = f"peer/{sender.name}"
-        because = sender.name
-        self.story.tell(Line(now, self.event, because, thing, f"refused: {why}"))
+        self._note(thing, f"refused: {why}", sender.name, now)
         if self.standing.fault(sender.name, now):
-            self.story.tell(Line(now, self.event, because, thing, "ignored for a while"))
+            self._note(thing, "ignored for a while", sender.name, now)
+
+    def _note(self, thing: str, what: str, because: str, now: Instant) -> None:
+        self.story.tell(Line(now, self.event, because, thing, what))
 
     # --- for hosts, tests and people ------------------------------------------------------------
 
@@ -356,6 +350,14 @@ def _owners(
                 raise LocalError(f"{what} {kind.__name__} belongs to two machines")
             owners[kind] = machine
     return owners
+
+
+def _check_news(carried: int, source: Machine, effect: Tell) -> None:
+    """News comes to an end."""
+    if carried > NEWS_MAX:
+        raise LocalError(
+            f"news does not come to an end, last from {source.name}", detail=repr(effect.news)
+        )
 
 
 def _our_defect(machine: Machine, event: Struct, error: RemoteError) -> LocalError:
