@@ -270,9 +270,10 @@ class Peer:
                     carried += 1
                     _check_news(carried, source, effect)
                     todo.extend(self._spread(effect.news, event, now))
+                elif isinstance(effect, Answer):
+                    self._settle(source, effect)
+                    effects.append(effect)
                 else:
-                    if isinstance(effect, Answer):
-                        self._settle(source, effect)
                     effects.append(effect)
         return effects
 
