@@ -121,6 +121,8 @@ class Desk:
         self.table = Table(me, config.successors_max)
         self.watch = Watch(config)
         self.requests = Requests()
+        #: Ways into the ring: seeds, by their address, and contacts that were stored.
+        self.ways: tuple[Contact, ...] = ()
         #: Effects of the event that is being handled.
         self.out: list[Effect] = []
         #: Names given up since the last settling.

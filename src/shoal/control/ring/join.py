@@ -40,8 +40,6 @@ class Joiner:
         self._desk = desk
         self._seeker = seeker
         self._neighbourhood = neighbourhood
-        #: Contacts that an earlier incarnation stored.
-        self._stored: tuple[Contact, ...] = ()
         self._started_at: Instant = 0
         #: Others that are on the way in.
         self._joiners: dict[str, Contact] = {}
@@ -51,14 +49,19 @@ class Joiner:
     def start(self, stored: bytes | None, now: Instant) -> None:
         """Read what is stored; it may be old or damaged, and then it is left out."""
         self._started_at = self._kept_at = now
+        desk = self._desk
+        seeds = [Contact("", a, 0) for a in desk.config.seeds if a != desk.me.address]
+        desk.ways = (*seeds, *self._read(stored))
+
+    def _read(self, stored: bytes | None) -> tuple[Contact, ...]:
         if stored is None:
-            return
+            return ()
         try:
             contacts = msgspec.msgpack.decode(stored, type=tuple[Contact, ...])
         except (msgspec.DecodeError, ValueError) as error:
             self._desk.note(f"stored contacts cannot be read and are left out: {error}")
-            return
-        self._stored = tuple(c for c in contacts if c.name != self._desk.me.name)
+            return ()
+        return tuple(c for c in contacts if c.name != self._desk.me.name)
 
     def take_place(self, now: Instant) -> bool:
         """Stand where this peer was put (`policy.stable_tables`), if it was put anywhere."""
@@ -76,10 +79,8 @@ class Joiner:
 
     def ways_in(self) -> list[Contact]:
         """Whom to join through, in another order each time."""
-        desk = self._desk
-        seeds = [Contact("", a, 0) for a in desk.config.seeds if a != desk.me.address]
-        ways = [*seeds, *self._stored]
-        desk.rng.shuffle(ways)
+        ways = list(self._desk.ways)
+        self._desk.rng.shuffle(ways)
         return ways
 
     def ways(self) -> tuple[str, ...]:

@@ -277,6 +277,7 @@ class RingMachine:
     def _begin_ring(self, now: Instant) -> None:
         """Others join this ring, or it finds theirs."""
         self._desk.note("begins a ring")
+        self._merger.began_ring()
         self._become_member(now)
 
     def _become_member(self, now: Instant) -> None:

@@ -44,21 +44,25 @@ class Merger:
         self._looking = False
         self._next_at: Instant = 0
         self._seed_at: Instant = 0
+        self._unsure = False
         self._told_at: Instant = 0
         #: Whom to look through when the pause is over.
         self._waiting: tuple[Contact, int] | None = None
 
+    def began_ring(self) -> None:
+        """There were ways in, and none led anywhere: not sure to stand in the right ring."""
+        self._unsure = bool(self._desk.ways)
+
     def look_around(self, now: Instant) -> None:
-        """Try one lost peer; without a successor, or now and then, try a seed."""
+        """Try one lost peer; now and then, or while not sure of the own ring, a way in."""
         desk = self._desk
         lost = desk.watch.next_lost()
         if lost is not None:
             desk.ask("lost", lost, Ping, now=now)
-        seeds = [a for a in desk.config.seeds if a != desk.me.address]
-        if seeds and (now >= self._seed_at or not desk.table.successors):
+        if desk.ways and (self._unsure or now >= self._seed_at):
             # Anywhere in the period, so that a thousand peers do not ask one seed at once.
             self._seed_at = now + _SEED_PERIOD // 2 + int(_SEED_PERIOD * desk.rng.uniform())
-            self._look_through(Contact("", desk.rng.choice(seeds), 0), _SPREAD, now)
+            self._look_through(desk.rng.choice(desk.ways), _SPREAD, now)
 
     def alone(self, now: Instant) -> None:
         """No successor is left, or memory was lost: find one through whoever is still known."""
@@ -67,7 +71,7 @@ class Merger:
         if table.predecessor is not None:
             # Its list names who stands behind me.
             self._neighbourhood.try_candidate(table.predecessor, now)
-        _, known = table.route()
+        known = table.route()[1] or desk.ways
         if known:
             self._look_through(desk.rng.choice(known), 0, now)
 
@@ -108,6 +112,8 @@ class Merger:
         self._looking = False
         desk = self._desk
         owner, teller = search.owner, search.teller
+        if search.met_me or owner is not None:
+            self._unsure = False
         if search.met_me or owner is None or teller is None or owner.name == desk.me.name:
             return
         successors = desk.table.successors
