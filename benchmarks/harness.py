@@ -106,6 +106,11 @@ class Bench:
         self._rows.append(values)
         self.say("  " + "  ".join(f"{key} {_short(value)}" for key, value in values.items()))
 
+    def raw(self, **values: Value) -> None:
+        """Keep one measurement of very many for `--raw`, and say nothing."""
+        if self.options.raw is not None:
+            self._rows.append(values)
+
     def key(self, name: str, repeats: Sequence[float]) -> None:
         """A figure of the result: the median of its repeats."""
         if not repeats:

@@ -12,8 +12,9 @@ it skips no *established* member, one that joined some seconds ago. If no list s
 member, then they are all principal, and there is one cycle through them.
 
 It is not asked for while faults tear at the ring, nor for some time after: partitions, pauses,
-clogs, damage, other weather. Crashes, leaves and joins, as many as a scenario has, excuse nothing. With a
-loss of more than one message in ten lists may skip somebody who was given up in error, for a while.
+clogs, damage, other weather. Crashes, leaves and joins, as many as a scenario has, excuse nothing.
+With a loss of more than one message in ten lists may skip somebody who was given up in error, for a
+while.
 
 Who is alive comes from the world. That a living peer is a *member* is its own word; that it must
 become one is checked when settled.
@@ -43,9 +44,6 @@ __all__ = ["RingChecker", "ring_of"]
 #: A member is established after this: news of it has run back along all lists, even if some of
 #: the messages were lost and a round had to repeat them.
 _ESTABLISHED = 20 * SECOND
-#: How long after faults that tear at the ring it may still be repairing itself: thousand peers in
-#: two halves took 14 s with one message in twenty lost.
-_EXCUSED = 45 * SECOND
 #: Faults that every ring must bear without leaving the invariant.
 _BORNE = ("crash", "leave", "join", "restart", "churn", "an old disk", "clock drifts", "forming")
 #: Above this loss, peers are given up in error now and then.
@@ -83,10 +81,13 @@ class RingChecker(Checker):
 
     name = "ring"
 
-    def __init__(self, *, bound_s: float = 90.0) -> None:
+    def __init__(self, *, bound_s: float = 90.0, excused_s: float = 45.0) -> None:
         #: Silence and suspicion (11 s), lists (r rounds if all pushes are lost), a peer that began
         #: a ring of its own and looks through its seed once a minute.
         self.bound_s = bound_s
+        #: How long after faults that tear at the ring it may still be repairing itself: a thousand
+        #: peers in two halves took 14 s with one message in twenty lost.
+        self._excused_for = int(excused_s * SECOND)
         self.recovered_s = -1.0
         self.checks = 0
         self.lookups = 0
@@ -100,7 +101,7 @@ class RingChecker(Checker):
         self._open: dict[int, tuple[Instant, Key, str]] = {}
         self._final: dict[int, None] = {}
         #: When faults that excuse were last seen to be on, and how many there had been.
-        self._torn_at: Instant = -_EXCUSED
+        self._torn_at: Instant = -self._excused_for
         self._torn = 0
         self._calm_at: Instant = -1
 
@@ -127,7 +128,8 @@ class RingChecker(Checker):
         for turn in range(1, 1 + min(member.table.successors_max, len(self._ring))):
             self._look_at(self._ring[place - turn])
 
-    def _owner(self, key: Key) -> str:
+    def owner_of(self, key: Key) -> str:
+        """The name of who really owns a key."""
         if not self._ring:
             return ""
         return self._ring[bisect_left(self._keys, key) % len(self._ring)].contact.name
@@ -142,7 +144,7 @@ class RingChecker(Checker):
             self._touched(member, machine.state)
         if type(event) is Asked and type(event.question) is Lookup:
             key = event.question.key
-            self._open[event.request] = self.world.now, key, self._owner(key)
+            self._open[event.request] = self.world.now, key, self.owner_of(key)
         if self._open:
             for effect in effects:
                 if type(effect) is Answer and effect.request in self._open:
@@ -196,7 +198,7 @@ class RingChecker(Checker):
     def _excused(self) -> bool:
         """Whether faults tear at the ring, or did so a short while ago."""
         self._see_faults()
-        return self.world.now - self._torn_at < _EXCUSED
+        return self.world.now - self._torn_at < self._excused_for
 
     def _see_faults(self) -> None:
         torn = sum(n for fault, n in self.world.probes.items() if _tears(fault))
@@ -220,7 +222,7 @@ class RingChecker(Checker):
         if not isinstance(result, Located):
             return
         found = result.owner.name if result.owner is not None else ""
-        right = found in (owned, self._owner(key))
+        right = found in (owned, self.owner_of(key))
         self.lookups += 1
         self.lookups_right += right
         final = request in self._final
@@ -235,6 +237,7 @@ class RingChecker(Checker):
 
     def calm(self) -> None:
         self._calm_at = self.world.now
+        self.recovered_s = -1.0
 
     def _unsettled(self) -> str:
         """What is not yet as it must be when faults have ended, if anything."""

@@ -1,0 +1,1 @@
+"""One ring of many peers: cost, hops, and what it bears."""
