@@ -20,7 +20,7 @@ the cast, tests/casts/<cast>.py, says which machines its peers have (`Cast`).
 
     start p1 p2 [word=value ..]   peers begin; the words go to the cast
     deliver [p1] [>p2] [Kind]     the first message in flight from p1, to p2, of that kind; `all`
-                                  in front: every one of them now in flight
+                                  in front: every one of them now in flight; `last`: the newest
     drop ...                      the same, but lost
     double ...                    the same, but it arrives twice
     settle                        deliver, in order, until nothing is in flight
@@ -402,9 +402,10 @@ class Script:
     def _pick(self, which: Sequence[str]) -> list[_Flying]:
         """Take messages out of flight: all that fit, or the first."""
         every = bool(which) and which[0] == "all"
-        fits = [one for one in self._flight if self._fits(one, which[every:])]
+        last = bool(which) and which[0] == "last"
+        fits = [one for one in self._flight if self._fits(one, which[every or last :])]
         assert fits or every, f"nothing in flight is {' '.join(which)}"
-        picked = fits if every else fits[:1]
+        picked = fits if every else fits[-1:] if last else fits[:1]
         self._flight = [one for one in self._flight if not any(one is other for other in picked)]
         return picked
 
