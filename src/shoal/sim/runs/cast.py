@@ -18,6 +18,7 @@ from shoal.sim.checkers.base import Checker
 from shoal.sim.checkers.directory import DirectoryChecker
 from shoal.sim.checkers.gossip import GossipChecker
 from shoal.sim.checkers.honest import HonestChecker
+from shoal.sim.checkers.ring import RingChecker
 from shoal.sim.runs.hooks import HOOKS
 from shoal.sim.runs.scenario import Scenario
 from shoal.sim.world import Factory
@@ -63,6 +64,8 @@ def _factory(scenario: Scenario) -> Factory:
 
 def _checkers(scenario: Scenario) -> Sequence[Checker]:
     found: list[Checker] = [HonestChecker()]
+    if "ring" in scenario.machines:
+        found.append(RingChecker())
     if "directory" in scenario.machines:
         found.append(DirectoryChecker(DirectoryConfig(**scenario.config.get("directory", {}))))
     if "gossip" in scenario.machines:
