@@ -111,6 +111,8 @@ class Loop:
         )
         self.checkers = tuple(checkers)
         self.watcher = watcher
+        #: Whoever wants to know that a write begins on a host, and how long it takes.
+        self.on_write: Callable[[Node, int], None] | None = None
         self._heap: list[tuple[Any, ...]] = []
         self._number = 0
         self._at: dict[str, Node] = {}
@@ -266,6 +268,8 @@ class Loop:
                 node.outbox.appendleft((effects, number + 1, cause))
                 took = node.disk.begin(effect.key, effect.value)
                 self._push(self.now + took, _DISK, node, node.starts)
+                if self.on_write is not None:
+                    self.on_write(node, took)
                 return
             else:
                 self._carry_out_rare(node, effect)

@@ -1,7 +1,8 @@
 """The kinds of faults, one class each; a scenario file names them by `kind`.
 
 When a fault strikes is the same for all: at given seconds (`at_s`), again and again (`every_s`, the
-mean of random waits), or soon after peers were asked something (`after`, with a `chance`).
+mean of random waits), soon after peers were asked something (`after = "Publish"`, with a `chance`),
+or while a host is writing, and then there (`after = "write"`).
 
     crash       a process is gone; it comes back with the same, an empty or an old disk, or never
     leave       a peer ends in good order
@@ -80,11 +81,6 @@ class Crash(_Base, frozen=True, kw_only=True, tag="crash"):
     writes: Literal["lost", "torn", "kept"] = "lost"
 
     def strike(self, storm: Storm) -> None:
-        if self.disk == "old":
-            # Tonight's backup, restored in a moment: everything since then is gone.
-            for node in storm.world.nodes:
-                if storm.rng.chance(0.5):
-                    node.disk.remember()
         if not storm.may_lose(self.count):
             return
         victims = storm.victims(self.count, self.who)

@@ -18,10 +18,14 @@ from shoal.sim.network import Weather
 from shoal.sim.node import DOWN, PAUSED, UP, Node
 from shoal.sim.world import World
 
-__all__ = ["Storm", "Strike"]
+__all__ = ["WRITE", "Storm", "Strike"]
 
 #: Addresses through which a peer joins; a person would give two or three.
 _SEEDS = 3
+#: How often disks are copied, for restarts with an old one.
+_BACKUP = 40 * SECOND
+#: What faults that lie in wait for a write have as `after`.
+WRITE = "write"
 
 
 class Strike(Protocol):
@@ -79,6 +83,8 @@ class Storm:
         self._until: Instant = 0
         self._over = True
         self._triggered: list[Strike] = []
+        #: The host that a fault lay in wait for.
+        self._aim: Node | None = None
         #: Hosts that are down and will come back: how to start them.
         self._coming_back: dict[int, Callable[[], None]] = {}
         #: Faults that are on: how to end each, by number.
@@ -91,6 +97,8 @@ class Storm:
         """Let these faults strike from now on until that instant."""
         self._until = until
         self._over = False
+        self.world.on_write = self.writing
+        self._back_up()
         for fault in faults:
             for at_s in fault.at_s:
                 self.world.call_in(int(at_s * SECOND), self._strike, fault, False)
@@ -99,11 +107,29 @@ class Storm:
             if fault.after:
                 self._triggered.append(fault)
 
+    def _back_up(self) -> None:
+        """Keep a copy of every disk: what a restart with an old disk will find."""
+        for node in self.world.nodes:
+            node.disk.remember()
+        if not self._over:
+            self.world.call_in(_BACKUP, self._back_up)
+
     def asked(self, question: str) -> None:
         """Somebody was asked this just now: faults may lie in wait for it."""
         for fault in self._triggered:
             if fault.after == question and not self._over and self.rng.chance(fault.chance):
                 self.world.call_in(self.rng.below(SECOND // 5), self._strike, fault, False)
+
+    def writing(self, node: Node, took: int) -> None:
+        """A write begins on a host: faults that lie in wait for it strike there before it ends."""
+        for fault in self._triggered:
+            if fault.after == WRITE and not self._over and self.rng.chance(fault.chance):
+                self.world.call_in(self.rng.below(took), self._strike_at, fault, node)
+
+    def _strike_at(self, fault: Strike, node: Node) -> None:
+        self._aim = node
+        self._strike(fault, False)
+        self._aim = None
 
     def _strike(self, fault: Strike, again: bool) -> None:  # noqa: FBT001 (called by the world)
         if self._over or self.world.now >= self._until:
@@ -119,6 +145,8 @@ class Storm:
 
     def victims(self, count: int, who: str) -> list[Node]:
         """Peers that are up: any, or neighbours on the ring."""
+        if self._aim is not None:
+            return [self._aim] if self._aim.state == UP else []
         nodes = [node for node in self.world.nodes if node.state == UP]
         if who == "any":
             return self.rng.sample(nodes, count)

@@ -8,7 +8,8 @@ from shoal.sim.network import Weather
 from shoal.sim.runs.faults import Crash, Pause
 from shoal.sim.runs.storm import Storm
 from shoal.sim.world import World
-from tests.unit.sim.toy import toy_peer
+from tests.unit.sim.test_world import Asker
+from tests.unit.sim.toy import Count, toy_peer
 
 
 def storm_of(peers: int, **limits: int) -> Storm:
@@ -43,6 +44,33 @@ def test_a_fault_lies_in_wait_for_a_question() -> None:
         storm.asked("Other")
         storm.world.run_for(SECOND)
     assert 70 < storm.world.probes["pause"] < 130
+
+
+def test_a_fault_lies_in_wait_for_a_write_and_strikes_that_host_before_it_is_done() -> None:
+    storm = storm_of(6)
+    storm.begin([Crash(after="write", chance=0.5, down_s=1.0, writes="lost")], until=90 * SECOND)
+    asker = Asker()
+    for _ in range(40):
+        for node in storm.world.nodes:
+            if node.running:
+                storm.world.ask(node, Count(), asker)
+        storm.world.run_for(2 * SECOND)
+    crashes = storm.world.probes["crash, same disk"]
+    assert crashes >= 8
+    assert storm.world.probes["crash with writes lost"] == crashes
+
+
+def test_disks_are_copied_now_and_then() -> None:
+    storm = storm_of(3)
+    storm.begin([], until=200 * SECOND)
+    disk = storm.world.nodes[0].disk
+    disk.begin("key", b"1")
+    disk.finish()
+    storm.world.run_for(41 * SECOND)
+    disk.begin("key", b"2")
+    disk.finish()
+    assert disk.restore()
+    assert disk.values == {"key": b"1"}
 
 
 def test_never_more_losses_within_the_time_of_repair_than_are_allowed() -> None:
