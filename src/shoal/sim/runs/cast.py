@@ -19,6 +19,7 @@ from shoal.sim.checkers.directory import DirectoryChecker
 from shoal.sim.checkers.gossip import GossipChecker
 from shoal.sim.checkers.honest import HonestChecker
 from shoal.sim.checkers.ring import RingChecker
+from shoal.sim.checkers.wire import WireChecker
 from shoal.sim.runs.hooks import HOOKS
 from shoal.sim.runs.scenario import Scenario
 from shoal.sim.world import Factory
@@ -63,7 +64,7 @@ def _factory(scenario: Scenario) -> Factory:
 
 
 def _checkers(scenario: Scenario) -> Sequence[Checker]:
-    found: list[Checker] = [HonestChecker()]
+    found: list[Checker] = [HonestChecker(), WireChecker()]
     if "ring" in scenario.machines:
         found.append(RingChecker())
     if "directory" in scenario.machines:
