@@ -13,6 +13,7 @@ Not here   the loop that carries events and effects (`loop.py`); what goes wrong
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -221,7 +222,7 @@ class World(Loop):
         node.unreachable.clear()
         asked, node.asked = node.asked, {}
         for checker in self.checkers:
-            checker.down(node)
+            self._check(partial(checker.down, node))
         for request, asker in asked.items():
             asker.lost(node, request)
 
