@@ -1,8 +1,8 @@
 """What peers say to each other survives the wire: bytes and back give the same message.
 
-In the simulator messages are handed over as they are. This checker sends some of them, the first
-of every kind too, through the real codec and frames: whatever has no tag, does not fit a frame or comes
-back as something else is found here and not on the first real host.
+In the simulator messages are handed over as they are. This checker sends the first of every kind,
+and some of the others, through the real codec and frames: whatever has no tag, does not fit a frame
+or comes back as something else is found here and not on the first real host.
 
 Not checked   bytes of other versions or of strangers: tests/golden/wire and tests/fuzz.
 """
