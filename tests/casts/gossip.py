@@ -1,8 +1,8 @@
 """The cast `gossip`: peers with the machine of gossip alone, and tables that the script states.
 
-    start p1 p2 p3 ring=p1,p2,p3 successors=2      everybody knows the whole ring's tables
-    start p4                                       nobody; `event p4 Routes ...` comes later
-    settings: any number of GossipConfig, in microseconds or as it is there: watch_us=0
+start p1 p2 p3 ring=p1,p2,p3 successors=2      everybody knows the whole ring's tables
+start p4                                       nobody; `event p4 Routes ...` comes later
+settings: any number of GossipConfig, in microseconds or as it is there: watch_us=0
 """
 
 from collections.abc import Callable, Mapping, Sequence

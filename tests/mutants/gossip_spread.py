@@ -16,7 +16,7 @@ import msgspec
 from shoal.control.gossip import policy, spread
 from shoal.control.gossip.compare import Comparing
 from shoal.control.gossip.machine import GossipMachine
-from shoal.control.gossip.messages import Broadcast, Fact, Spread, Want
+from shoal.control.gossip.messages import Broadcast, Fact, Want
 from shoal.control.gossip.policy import Order, Share
 from shoal.control.gossip.spread import Spreading
 from shoal.control.gossip.state import Store
@@ -26,7 +26,7 @@ from shoal.kernel.time import Instant
 
 _take = Store.take
 _accept = GossipMachine._accept
-_spread = GossipMachine._spread
+_told = GossipMachine._take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +74,12 @@ def _from_nothing(
     _accept(self, request, question, now, out)
 
 
-def _not_remembered(
-    self: GossipMachine, sender: Contact, spread: Spread, now: Instant, out: list[Effect]
-) -> None:
-    """A removal takes the fact away, and that is all."""
-    _spread(self, sender, spread, now, out)
-    for fact in spread.facts:
-        if fact.body is None and self._store.version(fact.name) == fact.version:
-            self._store.drop(fact.name)
+def _not_remembered(self: GossipMachine, fact: Fact, now: Instant, out: list[Effect]) -> bool:
+    """A removal by another peer takes the fact away, and that is all."""
+    taken = _told(self, fact, now, out)
+    if taken and fact.body is None and fact.version.writer != self.me.name:
+        self._store.drop(fact.name)
+    return taken
 
 
 def _never_over(self: Comparing, session: Any, want: Want) -> bool:
@@ -109,7 +107,7 @@ MUTANTS = {
         promise="G3", where=GossipMachine, name="_accept", by=_from_nothing, scenario="calm"
     ),
     "removals not remembered": Mutant(
-        promise="G4", where=GossipMachine, name="_spread", by=_not_remembered, scenario="calm"
+        promise="G4", where=GossipMachine, name="_take", by=_not_remembered, scenario="calm"
     ),
     "absence not asked about": Mutant(
         promise="G4", where=Comparing, name="_is_over", by=_never_over, scenario="absent"

@@ -34,9 +34,8 @@ from shoal.control.gossip.messages import (
     Want,
 )
 from shoal.control.gossip.spread import first_number
-from shoal.control.gossip.state import BUCKETS, Store
+from shoal.control.gossip.state import Store
 from shoal.kernel.effects import Effect, Note, Send, SetTimer
-from shoal.kernel.errors import RemoteError
 from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import Instant
@@ -216,8 +215,6 @@ class Comparing:
 
     def buckets(self, sender: Contact, message: Buckets, now: Instant, out: list[Effect]) -> None:
         """Say what is here in the buckets that differ."""
-        if len(message.prints) != BUCKETS:
-            raise RemoteError(f"a store has {BUCKETS} buckets, this one {len(message.prints)}")
         session = self._session(sender, message.token)
         if session is None or session.open:
             return

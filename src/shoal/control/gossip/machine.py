@@ -14,6 +14,7 @@ Promises   G1  while the ring is whole, a broadcast reaches every peer once: N-1
                for longer than `removed_life_us`.
 Not here   who is on the ring (control/ring); what a body means (whoever asks for Heard). Facts are
            memory, never truth: after the loss of all peers their owners broadcast them again.
+Diagram    docs/protocols/gossip.svg, drawn from TABLE (table.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from shoal.control.gossip.compare import COMPARE, Comparing, cut, size_of
+from shoal.control.gossip.compare import Comparing, cut, size_of
 from shoal.control.gossip.config import GossipConfig
 from shoal.control.gossip.messages import (
     MESSAGES,
@@ -31,23 +32,19 @@ from shoal.control.gossip.messages import (
     Accepted,
     Broadcast,
     Buckets,
-    Compare,
     Fact,
     FactList,
-    Facts,
     Give,
     Heard,
     RouteLost,
     Routes,
-    Same,
     Spread,
-    Summary,
-    Taken,
     Version,
 )
 from shoal.control.gossip.policy import order_of
-from shoal.control.gossip.spread import RETRY, Spreading
-from shoal.control.gossip.state import Store
+from shoal.control.gossip.spread import Spreading
+from shoal.control.gossip.state import BUCKETS, Store
+from shoal.control.gossip.table import BATCH, HOLD, IGNORED, ILLEGAL, TABLE, Input, State
 from shoal.control.gossip.view import GossipView
 from shoal.kernel.effects import Answer, CancelTimer, Effect, SetTimer, Tell
 from shoal.kernel.errors import LocalError, RemoteError, UserError
@@ -58,8 +55,6 @@ from shoal.kernel.time import Instant
 
 __all__ = ["GossipMachine"]
 
-_BATCH = "gossip/batch"
-_HOLD = "gossip/hold"
 #: How far a counter may be ahead of all that was seen: no mesh broadcasts so much.
 _LEAP_MAX = 1 << 40
 
@@ -76,6 +71,7 @@ class GossipMachine:
     def __init__(self, me: Contact, config: GossipConfig, rng: Rng) -> None:
         config.check()
         self.me = me
+        self.state = State.IDLE
         self._config = config
         self._store = Store(
             facts_max=config.facts_max,
@@ -84,66 +80,77 @@ class GossipMachine:
         )
         self._spreading = Spreading(me, config)
         self._comparing = Comparing(me, config, self._store, rng)
-        self._routes = Routes(None, (), ())
-        #: Broadcasts are accepted at once; else they wait for a first comparison.
-        self._free = False
+        self._predecessor: Contact | None = None
+        #: Broadcasts that were asked for while versions are not to be trusted.
         self._waiting: list[tuple[int, Broadcast]] = []
         #: Facts that go out together in a moment, and whether the timer for it runs.
         self._batch: dict[_Name, None] = {}
         self._batch_bytes = 0
         self._batching = False
-        self._handlers: dict[type, Callable[[Any, Instant, list[Effect]], None]] = {
-            Started: self._started,
-            Stopping: self._stopping,
-            TimerFired: self._timer_fired,
-            Unreachable: self._unreachable,
-            Asked: self._asked,
-            Received: self._received,
-            Routes: self._routed,
-            RouteLost: self._route_lost,
-        }
-        self._readers: dict[type, Callable[[Contact, Any, Instant, list[Effect]], None]] = {
-            Spread: self._spread,
-            Taken: self._taken,
-            Compare: self._comparing.compare,
-            Same: self._same,
-            Buckets: self._comparing.buckets,
-            Summary: self._comparing.summary,
-            Give: self._given,
-        }
+        self._acts = _ACTS[self.state]
 
     def handle(self, event: Struct, now: Instant) -> list[Effect]:
         """Take an event in; return what is to be done about it, in order."""
+        kind = type(event)
+        what: Input = kind
+        if kind is Received:
+            assert isinstance(event, Received)
+            what = type(event.message)
+        elif kind is TimerFired:
+            assert isinstance(event, TimerFired)
+            what = event.timer
+        elif kind is Asked:
+            assert isinstance(event, Asked)
+            what = type(event.question)
+        found = self._acts.get(what)
+        if found is None:
+            return self._no_act(what)
         out: list[Effect] = []
-        handler = self._handlers.get(type(event))
-        if handler is None:
-            raise LocalError(f"gossip does not know the event {type(event).__name__}")
-        handler(event, now, out)
+        following, act = found
+        if kind is Received:
+            assert isinstance(event, Received)
+            self._hear(event, now, out)
+        if following is not None:
+            self._enter(following)
+        act(self, event, now, out)
         return out
+
+    def _no_act(self, what: Input) -> list[Effect]:
+        """What the table does not name is ignored or a defect of ours."""
+        if (self.state, what) in IGNORED:
+            return []
+        named = what if isinstance(what, str) else what.__name__
+        raise LocalError(
+            f"gossip gets {named} while it is {self.state}",
+            detail=ILLEGAL.get((self.state, what), "it does not know it"),
+        )
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self._acts = _ACTS[state]
 
     # --- the host -------------------------------------------------------------------------------
 
     def _started(self, _event: Started, now: Instant, out: list[Effect]) -> None:
         self._comparing.start(now, out)
-        out.append(SetTimer(_HOLD, now + self._config.hold_us))
+        out.append(SetTimer(HOLD, now + self._config.hold_us))
 
-    def _stopping(self, _event: Stopping, now: Instant, out: list[Effect]) -> None:
+    def _stopping(self, event: Stopping, now: Instant, out: list[Effect]) -> None:
         """Nothing that was accepted stays here alone."""
-        self._release(now, out)
+        self._release(event, now, out)
         self._flush(now, out)
 
-    def _timer_fired(self, event: TimerFired, now: Instant, out: list[Effect]) -> None:
-        if event.timer == RETRY:
-            self._spreading.retry(now, out)
-        elif event.timer == COMPARE:
-            self._comparing.timer(now, out)
-        elif event.timer == _BATCH:
-            self._batching = False
-            self._flush(now, out)
-        elif event.timer == _HOLD:
-            self._release(now, out)
-        else:
-            raise LocalError(f"gossip has no timer {event.timer!r}")
+    def _retry(self, _event: TimerFired, now: Instant, out: list[Effect]) -> None:
+        self._spreading.retry(now, out)
+
+    def _compare_timer(self, event: TimerFired, now: Instant, out: list[Effect]) -> None:
+        self._comparing.timer(now, out)
+        if self.state is State.DOUBT:
+            self._compared(event, now, out)
+
+    def _batch_timer(self, _event: TimerFired, now: Instant, out: list[Effect]) -> None:
+        self._batching = False
+        self._flush(now, out)
 
     def _unreachable(self, event: Unreachable, now: Instant, out: list[Effect]) -> None:
         if event.peer.name:
@@ -153,10 +160,9 @@ class GossipMachine:
 
     def _routed(self, event: Routes, now: Instant, out: list[Effect]) -> None:
         """The ring's tables are these now."""
-        self._routes = event
+        self._predecessor = event.predecessor
         before = self._spreading.order.contacts
-        known = (*event.successors, *event.fingers)
-        order = order_of(self.me.key, known)
+        order = order_of(self.me.key, (*event.successors, *event.fingers))
         self._spreading.order = order
         for contact in order.contacts:
             if contact not in before:
@@ -172,21 +178,39 @@ class GossipMachine:
 
     # --- questions ------------------------------------------------------------------------------
 
-    def _asked(self, event: Asked, now: Instant, out: list[Effect]) -> None:
-        question = event.question
-        if type(question) is Facts:
-            facts = tuple(self._store.of(question.topic))
-            out.append(Answer(event.request, FactList(facts)))
-            return
-        if type(question) is not Broadcast:
-            raise LocalError(f"gossip has no answer to {type(question).__name__}")
+    def _facts(self, event: Asked, now: Instant, out: list[Effect]) -> None:
+        question: Any = event.question
+        facts = tuple(self._store.of(question.topic))
+        out.append(Answer(event.request, FactList(facts)))
+
+    def _broadcast(self, event: Asked, now: Instant, out: list[Effect]) -> None:
+        assert isinstance(event.question, Broadcast)
+        self._accept(event.request, event.question, now, out)
+
+    def _wait(self, event: Asked, now: Instant, out: list[Effect]) -> None:
+        """The version has to be above all that a comparison will show; but not for ever."""
+        assert isinstance(event.question, Broadcast)
+        if self.state is State.DOUBT and not self._waiting:
+            out.append(SetTimer(HOLD, now + self._config.hold_us))
+        self._waiting.append((event.request, event.question))
+
+    def _release(self, _event: Struct, now: Instant, out: list[Effect]) -> None:
+        """What this peer could learn first, it has learned: accept what waits."""
+        waiting, self._waiting = self._waiting, []
+        for request, question in waiting:
+            self._accept(request, question, now, out)
+
+    def _accept(self, request: int, question: Broadcast, now: Instant, out: list[Effect]) -> None:
+        """Give it the next version, and pass it on in a moment."""
         refusal = self._refusal(question)
         if refusal is not None:
-            out.append(Answer(event.request, refusal))
-        elif self._free:
-            self._accept(event.request, question, now, out)
-        else:
-            self._waiting.append((event.request, question))
+            out.append(Answer(request, refusal))
+            return
+        version = Version(self._store.counter + 1, self.me.name, self.me.incarnation)
+        fact = Fact(question.topic, question.key, version, question.body)
+        self._take(fact, now, out)
+        out.append(Answer(request, Accepted(version)))
+        self._pass_on(fact, now, out)
 
     def _refusal(self, question: Broadcast) -> UserError | None:
         """Why this cannot be broadcast."""
@@ -215,56 +239,50 @@ class GossipMachine:
             )
         return None
 
-    def _accept(self, request: int, question: Broadcast, now: Instant, out: list[Effect]) -> None:
-        """Give it the next version, and pass it on in a moment."""
-        version = Version(self._store.counter + 1, self.me.name, self.me.incarnation)
-        fact = Fact(question.topic, question.key, version, question.body)
-        self._take(fact, now, out)
-        out.append(Answer(request, Accepted(version)))
-        self._pass_on(fact, now, out)
-
-    def _release(self, now: Instant, out: list[Effect]) -> None:
-        """What this peer could learn first, it has learned: accept what waits."""
-        if self._free:
-            return
-        self._free = True
-        out.append(CancelTimer(_HOLD))
-        waiting, self._waiting = self._waiting, []
-        for request, question in waiting:
-            refusal = self._refusal(question)
-            if refusal is None:
-                self._accept(request, question, now, out)
-            else:
-                out.append(Answer(request, refusal))
-
     # --- peers ----------------------------------------------------------------------------------
 
-    def _received(self, event: Received, now: Instant, out: list[Effect]) -> None:
-        reader = self._readers.get(type(event.message))
-        if reader is None:
-            raise LocalError(f"gossip does not know the message {type(event.message).__name__}")
+    def _hear(self, event: Received, now: Instant, out: list[Effect]) -> None:
+        """Whoever says it, is there. Wrong messages are refused before anything has changed."""
+        message = event.message
+        if type(message) is Spread or type(message) is Give:
+            self._check(message.facts)
+        elif type(message) is Buckets and len(message.prints) != BUCKETS:
+            raise RemoteError(f"a store has {BUCKETS} buckets, this one {len(message.prints)}")
         if self._comparing.touch(now, out):
-            self._free = False
-            out.append(SetTimer(_HOLD, now + self._config.hold_us))
+            self._enter(State.DOUBT)
         self._spreading.heard_from(event.sender.name)
-        reader(event.sender, event.message, now, out)
 
-    def _spread(self, sender: Contact, spread: Spread, now: Instant, out: list[Effect]) -> None:
-        self._check(spread.facts)
+    def _spread(self, event: Received, now: Instant, out: list[Effect]) -> None:
+        spread: Any = event.message
         for fact in spread.facts:
             self._take(fact, now, out)
-        self._spreading.received(sender, spread, now, out)
+        self._spreading.received(event.sender, spread, now, out)
 
-    def _taken(self, sender: Contact, taken: Taken, now: Instant, out: list[Effect]) -> None:
-        self._spreading.taken(sender, taken.token, now, out)
+    def _taken(self, event: Received, now: Instant, out: list[Effect]) -> None:
+        taken: Any = event.message
+        self._spreading.taken(event.sender, taken.token, now, out)
 
-    def _same(self, sender: Contact, same: Same, now: Instant, out: list[Effect]) -> None:
-        self._comparing.same(sender, same, now)
-        self._compared(now, out)
+    def _compare(self, event: Received, now: Instant, out: list[Effect]) -> None:
+        compare: Any = event.message
+        self._comparing.compare(event.sender, compare, now, out)
 
-    def _given(self, sender: Contact, give: Give, now: Instant, out: list[Effect]) -> None:
+    def _same(self, event: Received, now: Instant, out: list[Effect]) -> None:
+        same: Any = event.message
+        self._comparing.same(event.sender, same, now)
+        self._compared(event, now, out)
+
+    def _buckets(self, event: Received, now: Instant, out: list[Effect]) -> None:
+        buckets: Any = event.message
+        self._comparing.buckets(event.sender, buckets, now, out)
+        self._compared(event, now, out)
+
+    def _summary(self, event: Received, now: Instant, out: list[Effect]) -> None:
+        summary: Any = event.message
+        self._comparing.summary(event.sender, summary, now, out)
+
+    def _given(self, event: Received, now: Instant, out: list[Effect]) -> None:
         """Facts from a neighbour: who lacked them tells the other neighbours."""
-        self._check(give.facts)
+        give: Any = event.message
         learned = False
         for fact in give.facts:
             told = Fact(fact.topic, fact.key, fact.version, fact.body, fact.age, fact.row + 1)
@@ -273,17 +291,22 @@ class GossipMachine:
             learned = True
             if told.row >= self._config.rows_max:
                 self._pass_on(told, now, out)
-        for name in self._comparing.given(sender, give, now, out):
+        for name in self._comparing.given(event.sender, give, now, out):
             self._forget(name, out)
         if learned:
-            for neighbour in (self._routes.predecessor, *self._spreading.order.contacts[:1]):
-                if neighbour is not None and neighbour.name != sender.name:
+            for neighbour in (self._predecessor, *self._spreading.order.contacts[:1]):
+                if neighbour is not None and neighbour.name != event.sender.name:
                     self._comparing.soon(neighbour, now, out)
-        self._compared(now, out)
+        self._compared(event, now, out)
 
-    def _compared(self, now: Instant, out: list[Effect]) -> None:
-        if not self._free and self._comparing.done and self._comparing.doubt_from is None:
-            self._release(now, out)
+    def _compared(self, event: Struct, now: Instant, out: list[Effect]) -> None:
+        """After a comparison, or the end of doubt, versions are to be trusted."""
+        if self.state is State.FREE or self._comparing.doubt_from is not None:
+            return
+        if self.state is State.DOUBT or self._comparing.done:
+            self._enter(State.FREE)
+            out.append(CancelTimer(HOLD))
+            self._release(event, now, out)
 
     # --- facts ----------------------------------------------------------------------------------
 
@@ -320,7 +343,7 @@ class GossipMachine:
             self._flush(now, out)
         elif not self._batching:
             self._batching = True
-            out.append(SetTimer(_BATCH, now + self._config.batch_us))
+            out.append(SetTimer(BATCH, now + self._config.batch_us))
 
     def _flush(self, now: Instant, out: list[Effect]) -> None:
         """Broadcast what has gathered; without anybody on the ring it goes on waiting."""
@@ -328,11 +351,11 @@ class GossipMachine:
             return
         if self._spreading.full:
             self._batching = True
-            out.append(SetTimer(_BATCH, now + self._config.ack_us))
+            out.append(SetTimer(BATCH, now + self._config.ack_us))
             return
         if self._batching:
             self._batching = False
-            out.append(CancelTimer(_BATCH))
+            out.append(CancelTimer(BATCH))
         facts = self._store.broadcast(self._batch, now)
         self._batch.clear()
         self._batch_bytes = 0
@@ -360,8 +383,11 @@ class GossipMachine:
         self._store.validate()
         if not self._spreading.validate():
             raise LocalError("gossip has a duty that nobody is going to look at")
-        if self._free and self._waiting:
+        if self.state is State.FREE and self._waiting:
             raise LocalError("gossip lets broadcasts wait although it is free to accept them")
+        in_doubt = self._comparing.doubt_from is not None
+        if in_doubt is not (self.state is State.DOUBT) and self.state is not State.STOPPED:
+            raise LocalError(f"gossip is {self.state} and its comparing thinks otherwise")
 
     def validate_all(self) -> None:
         """As `validate`, with a look at every fact."""
@@ -379,7 +405,18 @@ class GossipMachine:
             compared=self._comparing.done,
             dropped=self._comparing.dropped,
             refused=self._store.refused,
-            free=self._free,
-            sound=self._comparing.doubt_from is None,
+            state=self.state.value,
             known=tuple(self._store),
         )
+
+
+_Act = Callable[[GossipMachine, Any, Instant, list[Effect]], None]
+#: TABLE by state, with the methods themselves: looked up at every event.
+_ACTS: Mapping[State, Mapping[Input, tuple[State | None, _Act]]] = {
+    state: {
+        what: (None if following is state else following, getattr(GossipMachine, name))
+        for (when, what), (following, name) in TABLE.items()
+        if when is state
+    }
+    for state in State
+}

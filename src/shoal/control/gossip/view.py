@@ -21,7 +21,6 @@ class GossipView(Struct, frozen=True):
     compared: int
     dropped: int
     refused: int
-    #: Whether broadcasts are accepted at once, and whether what is held is to be trusted.
-    free: bool
-    sound: bool
+    #: One of `machine.State`.
+    state: str
     known: tuple[Fact, ...]

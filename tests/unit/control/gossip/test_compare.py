@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from msgspec import Struct
 
 from shoal.control.gossip.compare import COMPARE, Comparing, cut
@@ -18,7 +17,6 @@ from shoal.control.gossip.messages import (
 )
 from shoal.control.gossip.state import Store
 from shoal.kernel.effects import Effect, Send, SetTimer
-from shoal.kernel.errors import RemoteError
 from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import HOUR, SECOND
@@ -174,11 +172,6 @@ def test_answers_to_other_questions_are_nobodys() -> None:
     one.receive(other, Give(5, (), (), True), 1)
     assert one.flush() == []
     assert one.comparing.done == 0
-
-
-def test_buckets_of_another_number_are_the_senders_mistake() -> None:
-    with pytest.raises(RemoteError, match="64 buckets"):
-        Side("a").receive(Side("b"), Buckets(1, (0,), 1), 1)
 
 
 def test_who_is_gone_is_not_waited_for() -> None:
