@@ -57,6 +57,9 @@ def up(
         Path | None, typer.Option(help="the peer's folder of keys, or the authority's")
     ] = None,
     home: Home = None,
+    offer: Annotated[
+        list[str] | None, typer.Option(help="an operator that this peer can run; several times")
+    ] = None,
     log_json: Annotated[bool, typer.Option(help="log lines as JSON")] = False,
     verbose: Annotated[bool, typer.Option(help="log also what is usual")] = False,
 ) -> None:
@@ -70,6 +73,7 @@ def up(
         advertise=advertise,
         join=tuple(join or ()),
         keys=keys,
+        offers=tuple(offer or ()),
     )
     raise typer.Exit(_run(settings, log_json=log_json, level="debug" if verbose else "info"))
 
@@ -139,14 +143,19 @@ def lookup(
     name: Name = "",
     as_json: AsJson = False,
 ) -> None:
-    """Find the peer that keeps a key."""
-    found = _ask(_home(home, name), {"ask": "lookup", "key": key})
+    """Find the peer that keeps a key, and what the directory has under it."""
+    folder = _home(home, name)
+    found = _ask(folder, {"ask": "lookup", "key": key})
+    found["records"] = _ask(folder, {"ask": "records", "key": key})
     if as_json:
         _line(found)
     else:
         _row("key", found["key"])
-        _row("owner", _shown(found["owner"]))
+        _row("keeper", _shown(found["owner"]))
         _row("hops", str(found["hops"]))
+        for one in found["records"]:
+            what = one.get("instance") or one.get("operator")
+            _row(one["kind"].removesuffix("Record").lower(), f"{what} at {one['owner']['name']}")
     if found["owner"] is None:
         raise typer.Exit(1)
 

@@ -74,7 +74,7 @@ class Host:
         self._store = store
         self._inbox = inbox
         self._trust = trust
-        self._config = config
+        self.config = config
         self._commands = commands
         self._timers = Timers()
         self._told = 0
@@ -92,9 +92,9 @@ class Host:
         """Run the peer until it is stopped, or until something breaks."""
         try:
             if self._trust is not None:
-                self._refresher = vital(self._refresh_for_ever(), "refresher", self._broke)
+                self._refresher = vital(self._refresh_for_ever(), "refresher", self.broke)
             await self._handle(Started(of_machines(self._store.values)))
-            self.transport.begin(self.peer.me, self._broke)
+            self.transport.begin(self.peer.me, self.broke)
             while not self.stopping:
                 await self._turn()
             self.log.info("stopping", waiting=self._inbox.waiting)
@@ -103,6 +103,11 @@ class Host:
             await self._handle(Stopping())
         finally:
             await self._end()
+
+    @property
+    def mesh(self) -> str | None:
+        """The identity of the mesh; None without keys."""
+        return None if self._trust is None else self._trust.mesh
 
     @property
     def waiting(self) -> int:
@@ -122,13 +127,13 @@ class Host:
         future = self._answers[request] = self._loop.create_future()
         self._inbox.put(Asked(request, question))
         try:
-            async with asyncio.timeout(self._config.answer_s):
+            async with asyncio.timeout(self.config.answer_s):
                 answer: Struct = await future
                 return answer
         except TimeoutError:
             raise UserError(
                 f"question {type(question).__name__} was not answered in time",
-                detail=f"waited {self._config.answer_s:.0f} s",
+                detail=f"waited {self.config.answer_s:.0f} s",
                 hint="the mesh may be cut in two; see `shoal peers`",
             ) from None
         finally:
@@ -139,7 +144,7 @@ class Host:
     async def _turn(self) -> None:
         """Handle what is due and what waits; then let the sockets have their turn."""
         handled = 0
-        while handled < self._config.turn_events_max and not self.stopping:
+        while handled < self.config.turn_events_max and not self.stopping:
             event = self._next()
             if event is None:
                 break
@@ -246,7 +251,7 @@ class Host:
                 self._learn_soon(found)
             for name in self.peer.standing.ignored(self.clock.now()):
                 self.transport.ban(name)
-            await asyncio.sleep(self._config.keys_refresh_s)
+            await asyncio.sleep(self.config.keys_refresh_s)
 
     def _learn_soon(self, data: bytes) -> None:
         """Believe a list of revocations as soon as it is stored; that is the loop's to do."""
@@ -263,8 +268,8 @@ class Host:
         self.transport.learned()
         self.log.info("revocations learned", number=self._trust.number)
 
-    def _broke(self, error: BaseException) -> None:
-        """Something that the host cannot live without has ended."""
+    def broke(self, error: BaseException) -> None:
+        """Something that the host cannot live without has ended by this error."""
         self._error = error
         self.stop()
 
@@ -279,6 +284,6 @@ class Host:
         for future in self._answers.values():
             if not future.done():
                 future.set_exception(UserError("host has ended", hint="ask another one"))
-        await self.transport.stop(self._config.drain_s)
+        await self.transport.stop(self.config.drain_s)
         await self._loop.run_in_executor(self._disk, self._store.close)
         self._disk.shutdown()

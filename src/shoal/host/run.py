@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shoal.control.directory.messages import Publish
 from shoal.host.clock import Clock
 from shoal.host.config import HostConfig
 from shoal.host.console.lines import Console
-from shoal.host.console.questions import Questions
+from shoal.host.console.questions import Questions, offer_of
 from shoal.host.disk.identity import begin
 from shoal.host.disk.store import Store
 from shoal.host.inbox import Inbox
@@ -26,6 +27,7 @@ from shoal.host.logs import Log
 from shoal.host.loop import Host
 from shoal.host.net import address
 from shoal.host.net.transport import KEYLESS, Transport
+from shoal.host.tasks import vital
 from shoal.kernel.errors import UserError
 from shoal.kernel.ids import check_name
 from shoal.kernel.keys import Contact
@@ -51,6 +53,8 @@ class Settings:
     advertise: str = ""
     join: tuple[str, ...] = ()
     keys: Path | None = None
+    #: Operators that this peer can run, by the names of the ontology.
+    offers: tuple[str, ...] = ()
     host: HostConfig = field(default_factory=HostConfig)
     peer: PeerConfig = field(default_factory=PeerConfig)
 
@@ -126,9 +130,21 @@ async def serve(
         log.info("up", address=me.address, incarnation=incarnation, home=str(settings.home))
         if trust is None:
             log.info("without keys: only this machine can connect")
+        if settings.offers:
+            offering = vital(_offer(host, settings.offers), "offers", host.broke)
+            stack.callback(offering.cancel)
         ready(host)
         await host.run()
     log.info("ended")
+
+
+async def _offer(host: Host, operators: tuple[str, ...]) -> None:
+    """Say once what this peer can run; the directory keeps it up from then on."""
+    records = tuple(offer_of(host.peer.me, operator) for operator in operators)
+    try:
+        await host.ask(Publish(records))
+    except UserError as error:
+        host.log.warn("offers are not recorded yet", why=error.what)
 
 
 def _advertised(settings: Settings, found: str) -> str:

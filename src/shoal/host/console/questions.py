@@ -1,15 +1,26 @@
 """What may be asked of a running host, and what it answers: plain data for people and programs.
 
-status    who this is, since when, what waits      peers    who is known, who is connected
-ring      neighbours and fingers; the whole ring   lookup   who keeps a key, and its records
-trace     the newest lines of the peer's story     stop     end the host
+status   who this is, what it holds       peers     who is known, who is connected
+ring     its neighbours and fingers       walk      everybody, clockwise from here
+lookup   who keeps a key                  records   what the directory has under a key
+trace    the newest lines of its story    offer, withdraw   an operator that it can run
+stop     end the host
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from shoal.control.directory.messages import (
+    Find,
+    Found,
+    OfferRecord,
+    Publish,
+    Withdraw,
+    ident_of,
+)
 from shoal.control.ring.messages import Located, Lookup
 from shoal.host.console.lines import Request
 from shoal.host.keys.trust import Trust
@@ -17,7 +28,7 @@ from shoal.host.loop import Host
 from shoal.kernel.errors import UserError
 from shoal.kernel.keys import KEY_BITS, Contact, ahead, key_of_name
 
-__all__ = ["Questions", "key_from", "plain"]
+__all__ = ["Questions", "key_from", "offer_of", "plain"]
 
 #: Peers that a walk around the ring may meet; each costs a look-up.
 WALK_MAX = 2_000
@@ -36,6 +47,9 @@ class Questions:
             "ring": self._ring,
             "walk": self._walk,
             "lookup": self._lookup,
+            "records": self._records,
+            "offer": self._offer,
+            "withdraw": self._withdraw,
             "trace": self._trace,
             "stop": self._stop,
         }
@@ -57,6 +71,7 @@ class Questions:
             "mesh": self._trust.mesh if self._trust is not None else None,
             "revocations": self._trust.number if self._trust is not None else 0,
             "waiting": host.waiting,
+            "tasks": len(asyncio.all_tasks()),
             "peer": plain(host.peer.own_view(host.clock.now())),
             "net": plain(host.transport.view()),
         }
@@ -101,6 +116,20 @@ class Questions:
             "hops": located.hops,
         }
 
+    async def _records(self, request: Request) -> Any:
+        """What is recorded under a key; each kind of record says which it is."""
+        found = await self._host.ask(Find(key_from(request.key)))
+        assert isinstance(found, Found)
+        return [{"kind": type(one).__name__, **plain(one)} for one in found.records]
+
+    async def _offer(self, request: Request) -> Any:
+        """Tell the directory that this peer can run an operator."""
+        return plain(await self._host.ask(Publish((offer_of(self._host.peer.me, request.key),))))
+
+    async def _withdraw(self, request: Request) -> Any:
+        ident = ident_of(offer_of(self._host.peer.me, request.key))
+        return plain(await self._host.ask(Withdraw((ident,))))
+
     async def _trace(self, request: Request) -> Any:
         """The newest lines of the story, of one thing or of all."""
         story = self._host.peer.story
@@ -120,6 +149,13 @@ class Questions:
         answer = await self._host.ask(Lookup(key))
         assert isinstance(answer, Located)
         return answer
+
+
+def offer_of(me: Contact, operator: str) -> OfferRecord:
+    """The record that says that this peer can run an operator."""
+    if not operator:
+        raise UserError("operator has no name", hint="such as Encryption.AES.256bit")
+    return OfferRecord(key_of_name(operator), me, operator)
 
 
 def key_from(text: str) -> bytes:
