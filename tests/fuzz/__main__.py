@@ -43,7 +43,7 @@ def _fuzzer(what: str, seed: int) -> tuple[Callable[[], object], Counter[str]]:
         peer = PeerFuzzer(seed)
         return peer.step, peer.counts
     wire = WireFuzzer(seed)
-    return lambda: wire.check(wire.input()), wire.counts
+    return lambda: wire.validate(wire.input()), wire.counts
 
 
 def _memory_kb() -> int:

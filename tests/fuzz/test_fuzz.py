@@ -7,11 +7,11 @@ from tests.fuzz.wire import WireFuzzer
 
 
 @pytest.mark.slow
-def test_hostile_bytes() -> None:
+def test_W1_hostile_bytes() -> None:
     """Twenty thousand inputs: messages, the wish for more, or RemoteError."""
     fuzzer = WireFuzzer(seed=6)
     for _ in range(20_000):
-        fuzzer.check(fuzzer.input())
+        fuzzer.validate(fuzzer.input())
     assert fuzzer.counts["messages read"] > 2_000
     assert fuzzer.counts["messages refused"] > 2_000
     assert fuzzer.counts["streams broken"] > 200

@@ -10,6 +10,7 @@ The table is the whole list so far; a promise is asked for as soon as a docstrin
 
 import ast
 import re
+from functools import cache
 
 import pytest
 
@@ -25,6 +26,8 @@ PROMISES = {
     "Q3": "changing or breaking a query changes no other query's results",
     "O1": "results come in the order of commits",
     "S3": "what was shed is counted, per query",
+    "W1": "whatever bytes arrive, the outcome is a message or RemoteError, within bounds",
+    "P1": "every question to a peer is answered exactly once",
     "R1": "with fewer simultaneous losses of neighbours than copies no record is lost",
     "R2": "when faults stop, the ring is one ring, and every look-up is right",
     "D1": "what is withdrawn or whose owner is gone is not found and never comes back",
@@ -72,6 +75,7 @@ def _mutants() -> list[Module]:
     return [m for m in python_modules() if m.name.startswith("tests.mutants")]
 
 
+@cache
 def _check_text(module: Module) -> str:
     """The text of what checks: a checking module as a whole, else its checking functions."""
     if module.name.startswith("tests.repo"):
@@ -85,6 +89,7 @@ def _check_text(module: Module) -> str:
     )
 
 
+@cache
 def _tested(module: Module) -> list[str]:
     if not module.name.startswith("tests."):
         return []

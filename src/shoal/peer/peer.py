@@ -8,9 +8,10 @@ News may cause news. The loop that carries it has a bound, and reaching it is a 
 effects of a machine stay in its order; those of who heard its news come behind all of them.
 
 A message that no rule allows (RemoteError) ends here: it is counted, noted, and costs its sender
-standing (`peer/standing.py`). Every question is answered once: by its machine, or by the peer when
-the machine can no longer do it.
+standing (`peer/standing.py`).
 
+Promise    P1  every question is answered exactly once: by its machine, or by the peer when the
+           machine can no longer do it.
 Not here   what machines decide (control/); who hears whose news (`peer/bridges.py`); sockets,
            timers and disks (host/, and again sim/).
 Diagram    docs/protocols/peer.svg, drawn from TABLE.
@@ -295,7 +296,7 @@ class Peer:
     def _settle(self, machine: Machine, answer: Answer) -> None:
         if self._unanswered.pop(answer.request, None) is None:
             raise LocalError(
-                f"machine {machine.name} answers request {answer.request}, which waits for none",
+                f"P1: request {answer.request} does not wait for the answer of {machine.name}",
                 detail="it was answered before, or never asked",
             )
 
@@ -313,13 +314,13 @@ class Peer:
     # --- for hosts, tests and people ------------------------------------------------------------
 
     def validate(self) -> None:
-        """Every machine's invariants hold, and so do the peer's own."""
+        """Every machine's invariants hold; P1: who waits is counted and can be answered."""
         for machine in self.machines.values():
             machine.validate()
         if len(self._unanswered) > ASKED_MAX:
-            raise LocalError("more questions wait than are allowed")
+            raise LocalError("P1: more questions wait than are allowed")
         if self._unanswered and self.state is not State.RUNNING:
-            raise LocalError(f"questions wait for a peer that is {self.state}")
+            raise LocalError(f"P1: questions wait for a peer that is {self.state}")
 
     def view(self) -> dict[str, Struct]:
         """A read-only picture of every machine, by name."""

@@ -4,9 +4,9 @@ A message is a `msgspec.Struct` with `array_like=True`: an array of its fields i
 Fields are only ever added, at the end and with a default, so that an older reader leaves them
 out and a newer one fills them in. `tests/golden/wire` pins the bytes of every message.
 
-Promises   whatever the bytes, `decode` gives a message of the table or raises RemoteError. What it
-           builds takes at most 32 times the bytes of the frame, as long as no message has a field
-           of any type or holds itself (`tests/golden/test_wire.py` refuses such a table).
+Promise    W1  whatever the bytes, `decode` gives a message of the table or raises RemoteError.
+           What it builds takes at most 32 times the bytes of the frame, as long as no message has a
+           field of any type or holds itself (`tests/golden/test_wire.py` refuses such a table).
 Not here   which messages there are (each machine's `messages.py`; `peer/messages.py` joins them).
 """
 

@@ -6,9 +6,9 @@ Big-endian; `length` counts what follows it. `tag` says which message the payloa
 the number of the sender's event that made it send (`kernel/story.py`). Another major version is
 refused with a reason; a newer minor version is read as ours, because fields are only ever added.
 
-Promises   whatever the bytes, and however they were cut, the outcome is the same frames, then the
-           wish for more bytes, or RemoteError; the buffer never holds more than one frame of the
-           greatest length beside what was fed last.
+Promise    W1  whatever the bytes, and however they were cut, the outcome is the same frames, then
+           the wish for more bytes, or RemoteError; the buffer never holds more than one frame of
+           the greatest length beside what was fed last.
 Not here   what a payload means (`wire/codec.py`).
 """
 

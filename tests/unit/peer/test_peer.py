@@ -317,7 +317,7 @@ def test_our_own_defects_stop_the_run(pair: Pair) -> None:
 # --- questions ----------------------------------------------------------------------------------
 
 
-def test_a_question_is_answered_now_or_later(pair: Pair) -> None:
+def test_P1_a_question_is_answered_now_or_later(pair: Pair) -> None:
     """The peer knows which are open."""
     pair.one.does[Asked] = give(Answer(1, Because()))
     assert pair.peer.handle(Asked(1, Why()), 0) == [Answer(1, Because())]
@@ -330,12 +330,12 @@ def test_a_question_is_answered_now_or_later(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("request_number", [1, 2])
-def test_an_answer_twice_or_unasked_is_our_defect(pair: Pair, request_number: int) -> None:
+def test_P1_an_answer_twice_or_unasked_is_our_defect(pair: Pair, request_number: int) -> None:
     """Number 1 was answered before; number 2 was never asked."""
     pair.one.does[Asked] = give(Answer(1, Because()))
     pair.peer.handle(Asked(1, Why()), 0)
     pair.one.does[TimerFired] = give(Answer(request_number, Because()))
-    with pytest.raises(LocalError, match="waits for none"):
+    with pytest.raises(LocalError, match="does not wait"):
         pair.peer.handle(TimerFired("one/a"), 0)
 
 
@@ -370,7 +370,7 @@ def test_before_the_start_nothing_is_heard(monkeypatch: pytest.MonkeyPatch) -> N
     assert pair.one.got == pair.two.got == [Started({"one/x": b"1"})]
 
 
-def test_after_the_end_nothing_is_heard(pair: Pair) -> None:
+def test_P1_after_the_end_nothing_is_heard(pair: Pair) -> None:
     """Whoever still waits is told; what comes later is dropped."""
     pair.peer.handle(Asked(1, Why()), 0)
     pair.peer.handle(Asked(2, Why()), 0)
