@@ -12,7 +12,8 @@ from shoal.kernel.time import HOUR, SECOND, Instant
 from shoal.query.meaning.evaluate import Installed
 from shoal.sim.engine.engine import SimEngine
 from shoal.sim.engine.memory import Memory
-from tests.conformance.engine_suite import INGEST, EngineSuite
+from tests.conformance.engine_suite import EngineSuite
+from tests.conformance.under import INGEST
 
 #: Some time in the invented world; event times are near 0, so that nothing is ahead of the clock.
 BEGIN: Instant = 1_000 * HOUR

@@ -18,7 +18,8 @@ from shoal.log.spool import Spool
 from shoal.log.types import arrow_type
 from shoal.spark.engine import SparkEngine, wall_clock
 from shoal.spark.ingest.component import SPOOL_BYTES_MAX
-from tests.conformance.engine_suite import INGEST, STREAM, EngineSuite
+from tests.conformance.engine_suite import EngineSuite
+from tests.conformance.under import INGEST, STREAM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -40,7 +40,8 @@ def test_ok_late_and_dead() -> None:
     assert letters.transactions["of"] == commit.step
     reasons = [item[2]["reason"] for item in letters.items]  # type: ignore[union-attr,index]
     assert reasons == ["malformed", "without event time", "ahead of the clock"]
-    identities = [item[1] for item in (*commit.items, *commit.late)]  # type: ignore[misc,union-attr]
+    found = (*commit.items, *commit.late)  # type: ignore[misc,union-attr]
+    identities = [item[1] for item in found]
     assert len(dict.fromkeys(identities)) == 3
 
 
