@@ -37,9 +37,10 @@ class DirectoryConfig:
     #: How long a withdrawn or expired record is remembered, to know its late copies by. No copy's
     #: lease outlives `lease` after its owner's last word; the rest is room for late messages.
     tombstone_life: int = 240 * SECOND
-    #: An owner waits so long for Stored. Above what the keeper needs to copy: push_attempts times
-    #: push_timeout.
-    store_timeout: int = 3 * SECOND
+    #: An owner waits so long for Stored and sends again, so often. Altogether above what the keeper
+    #: needs to copy: push_attempts times push_timeout.
+    store_timeout: int = 1 * SECOND
+    store_attempts: int = 4
     #: A keeper waits so long for a replica; ten times a slow round trip. A guess.
     push_timeout: int = 800 * MILLISECOND
     push_attempts: int = 3
@@ -84,18 +85,19 @@ class DirectoryConfig:
 
     def check(self) -> None:
         """Raise LocalError if the numbers contradict each other."""
+        storing = self.store_attempts * self.store_timeout
         copying = self.push_attempts * self.push_timeout
         item_bytes = ITEM_BYTES_REST + 3 * self.name_bytes_max
         room = FRAME_BYTES_MAX - 65_536
         rules = (
             (self.copies >= 1, "copies must be at least 1"),
-            (self.lease >= 3 * (self.renew_period + self.store_timeout), "lease is too short"),
+            (self.lease >= 3 * (self.renew_period + storing), "lease is too short"),
             (
                 self.suspect_lease >= self.renew_period + 2 * self.store_timeout + self.beat_period,
                 "suspect_lease is shorter than a renewal, its retry and its copy",
             ),
             (self.tombstone_life >= 2 * self.lease, "tombstone_life must be two leases"),
-            (self.store_timeout > copying, "store_timeout is shorter than copying takes"),
+            (storing > copying, "an owner waits less than copying takes"),
             (self.learning_max > self.renew_period, "learning_max must exceed renew_period"),
             (self.vouch_life >= 2 * self.sync_period, "vouch_life must be two sync_periods"),
             (self.watch_lease >= 3 * self.watch_period, "watch_lease must be three watch_periods"),

@@ -40,7 +40,6 @@ __all__ = ["Own", "Owner"]
 
 #: A counter never leaps further than this at the word of a keeper.
 _LEAP_MAX = 1 << 40
-_ATTEMPTS_MAX = 2
 
 
 @dataclass(slots=True)
@@ -210,6 +209,10 @@ class Owner:
 
     def _send(self, keeper: Contact, owns: list[Own], now: Instant) -> None:
         number = self.desk.number()
+        for own in owns:
+            # Sent again, it is another renewal: a keeper that had the last one begins a new lease.
+            self.counter += 1
+            own.version = Version(own.version.incarnation, self.counter, own.version.since)
         items = tuple(Item(own.record, own.version, own.state) for own in owns)
         message = Store(number, items)
         for own in owns:
@@ -282,11 +285,11 @@ class Owner:
                 self._answer(one)
 
     def store_timed_out(self, number: int, now: Instant) -> None:
-        """Once more to the same keeper, then to whoever the ring says it is."""
+        """Some times to the same keeper, then to whoever the ring says it is."""
         exchange = self.exchanges.get(number)
         if exchange is None:
             return
-        if exchange.attempts < _ATTEMPTS_MAX:
+        if exchange.attempts < self.desk.config.store_attempts:
             exchange.attempts += 1
             self.desk.deadlines.add(now + self.desk.config.store_timeout, "store", number)
             self.desk.box.send(exchange.keeper, exchange.message)
@@ -315,25 +318,17 @@ class Owner:
             if own.state == WITHDRAWN and own.until <= now:
                 ended.append(ident)
             elif 0 < own.due <= horizon:
-                self._renew(own)
+                self.dirty[own.ident] = None
         for ident in ended:
             del self.mine[ident]
             self.dirty.pop(ident, None)
         self.pump(now)
 
-    def _renew(self, own: Own) -> None:
-        if own.ident in self.dirty:
-            return
-        self.counter += 1
-        version = own.version
-        own.version = Version(version.incarnation, self.counter, version.since)
-        self.dirty[own.ident] = None
-
     def remind(self, sender: Contact, now: Instant) -> None:
         """A keeper was told that this peer is lost: say that it is not."""
         for own in self.mine.values():
             if own.keeper == sender.name and not own.exchange:
-                self._renew(own)
+                self.dirty[own.ident] = None
         self.pump(now)
 
     def lost(self, peer: Contact, now: Instant) -> None:

@@ -176,14 +176,28 @@ class DirectoryChecker(Checker):
             return
         what, result, now = question.what, answer.result, self.world.now
         if isinstance(what, Publish) and isinstance(result, Published) and not result.waiting:
-            for record in what.records:
-                life.records[ident_of(record)].stored = now
+            idents = [ident_of(record) for record in what.records]
+            for ident in idents:
+                life.records[ident].stored = now
+            self._check_copies(node, result.copies, idents)
         elif isinstance(what, Withdraw) and isinstance(result, Withdrawn) and not result.waiting:
             for ident in what.idents:
                 if ident in life.records and not life.records[ident].published:
                     life.records[ident].withdrawn = now
         elif isinstance(what, Find):
             self._judge(node, what.key, question, result)
+
+    def _check_copies(self, node: Node, copies: int, idents: Sequence[Ident]) -> None:
+        """R1: what is said to be stored has its copies. Not asked for while faults tear at it."""
+        if self.world.quiet_for() < GRACE:
+            return
+        least = min(self.config.copies, len(self._seen))
+        holders = self._holders(idents)
+        for ident in idents:
+            held = len(holders.get((ident, node.contact.incarnation), ()))
+            if copies < least or held < least:
+                what = f"{node.name} was told of {copies} copies of {_say(ident)}"
+                raise Violation("R1", f"{what}, there are {held}, and there should be {least}")
 
     def _check_versions(self, node: Node, items: tuple[Item, ...]) -> None:
         """D2, of the items that a message was about."""
@@ -193,12 +207,16 @@ class DirectoryChecker(Checker):
         entries = machine.keeper.shelf.entries
         for item in items:
             ident = ident_of(item.record)
-            entry = entries.get(ident)
+            entry, old = entries.get(ident), seen.get(ident)
             if entry is None:
+                # Not taken, or not remembered: then at least what was said must not be undone.
+                if old is not None and (item.version, item.state) > old:
+                    seen[ident] = (item.version, item.state)
                 continue
             new = (entry.version, entry.state)
-            old = seen.get(ident)
             if old is not None and new < old:
+                if old[1] != LIVE and entry.state == LIVE:
+                    raise Violation("D1", f"{node.name} has {_say(ident)} back: {new} after {old}")
                 raise Violation("D2", f"{node.name} went from {old} back to {new} of {_say(ident)}")
             seen[ident] = new
 
@@ -311,15 +329,19 @@ class DirectoryChecker(Checker):
                 raise Violation("R1", f"nobody holds {_say(ident)} any more")
             truth.holders = ()
 
-    def _holders(self) -> dict[tuple[Ident, int], list[Node]]:
-        """Who holds what alive, by identity and incarnation of the owner."""
+    def _holders(
+        self, idents: Sequence[Ident] | None = None
+    ) -> dict[tuple[Ident, int], list[Node]]:
+        """Who holds what alive (of these, if given), by identity and incarnation of the owner."""
         holders: dict[tuple[Ident, int], list[Node]] = {}
         for node in self._seen:
             machine = _machine(node)
             if machine is None:
                 continue
-            for ident, entry in machine.keeper.shelf.entries.items():
-                if entry.state == LIVE and entry.until > node.local(self.world.now):
+            entries, now = machine.keeper.shelf.entries, node.local(self.world.now)
+            for ident in entries if idents is None else idents:
+                entry = entries.get(ident)
+                if entry is not None and entry.state == LIVE and entry.until > now:
                     holders.setdefault((ident, entry.version.incarnation), []).append(node)
         return holders
 
