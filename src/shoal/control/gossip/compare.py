@@ -77,6 +77,7 @@ class Comparing:
     def __init__(self, me: Contact, config: GossipConfig, store: Store, rng: Rng) -> None:
         self._me = me
         self._config = config
+        self._away_us = config.away_us
         self._store = store
         self._rng = rng
         self._sessions: dict[str, _Session] = {}
@@ -154,7 +155,7 @@ class Comparing:
         """Another peer was heard; says whether this peer finds that it was away."""
         touched = self.touched
         self.touched = now
-        if touched is None or now - touched <= self._config.away_us:
+        if touched is None or now - touched <= self._away_us:
             return False
         self.doubt(touched, now, out)
         return True
