@@ -1,8 +1,8 @@
 """The evaluator of conditions (query/meaning/) gives Spark's values, row by row.
 
-The same predicates and rows as in test_query_types.py: every column against every constant, what
-can throw, what cannot, and random ones. Compared are the types that a probe is answered with, the
-value of `condition` and that of `errors`.
+The same predicates and rows as in test_query_types.py: columns against constants, what can throw,
+what cannot, and random ones. Compared are the types that a probe is answered with, the value of
+`condition` and that of `errors`.
 """
 
 import re
@@ -58,9 +58,10 @@ def _predicates() -> list[str]:
         for at, column in enumerate(matrix.COLUMNS)
         for number, constant in enumerate(constants)
     ]
-    drawn = [spell(rng, predicate(rng)) for _ in range(40)]
+    drawn = [spell(rng, predicate(rng)) for _ in range(20)]
     listed = [*matrix.THROWING, *matrix.HARMLESS, *_MORE]
-    return [*pairs, *drawn, *(text for text in listed if text not in _LEFT_OUT)]
+    # A third of the pairs, a different one for each column: each probe is a query of Spark's.
+    return [*pairs[::3], *drawn, *(text for text in listed if text not in _LEFT_OUT)]
 
 
 #: What the others do not reach.
@@ -130,7 +131,7 @@ def test_values_and_types_are_sparks(spark: SparkSession, rows: list[Any]) -> No
             continue
         draft = parse_selection(f"SELECT meter FROM readings WHERE {text}", READINGS)
         assert list(analyze(draft.probe)) == probes._kept[draft.probe], text
-    assert len(cases) > 350
+    assert len(cases) > 200
     for start in range(0, len(cases), 40):
         part = cases[start : start + 40]
         for case, values in zip(part, matrix._values(spark, part), strict=True):

@@ -3,6 +3,10 @@
 The contract itself is tests/conformance/test_sim_engine.py.
 """
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +29,8 @@ from tests.unit.sim.engine.world import (
 )
 
 STREAM = stream_of()
+_ROOT = Path(__file__).parents[4]
+_PATHS = (str(_ROOT / "src"), str(_ROOT))
 INGEST = StepCost(step=0.05, tuple_in=1e-6, tuple_out=0.0, history=0.0, roster=0.0)
 SELECT = StepCost(step=0.1, tuple_in=2e-6, tuple_out=1e-5, history=0.0, roster=1e-4)
 
@@ -153,6 +159,25 @@ def test_the_same_calls_give_the_same_reports() -> None:
 
     assert play(1) == play(1)
     assert play(1) != play(2)
+
+
+@pytest.mark.slow
+def test_the_order_of_hashes_makes_no_difference() -> None:
+    """Two interpreters that hash text in two ways see the same."""
+    seen = [
+        subprocess.run(
+            [sys.executable, "-m", "tests.unit.sim.engine.world"],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(_PATHS)},
+            cwd=_ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert len(seen[0]) == 65
+    assert seen[0] == seen[1]
 
 
 @pytest.mark.slow

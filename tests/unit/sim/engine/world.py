@@ -1,5 +1,10 @@
-"""Help for tests of the invented engine: a stream, a selection, an engine with time."""
+"""Help for tests of the invented engine: a stream, a selection, an engine with time.
 
+As a program it plays a scene and prints a digest of all that was seen.
+"""
+
+import hashlib
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -115,3 +120,30 @@ class Bench:
 
     def values(self, instance: str) -> list[int]:
         return [result.values["value"] for result in self.memory.results(instance)]
+
+
+def digest() -> str:
+    """A scene with jitter, errors, shedding and several queries, as a digest of what was seen."""
+    seen = hashlib.sha256()
+    bench = Bench(config=EngineConfig(jitter=0.3, hiccup_chance=0.1))
+    stream = stream_of()
+    bench.start(ingest_of(stream))
+    wheres = ("value > 1", "zone = 1", "12 / zone > 5", "value IN (3, 4, 5)")
+    for where in wheres:
+        select = select_of(stream, where)
+        bench.start(select)
+        rows = [row_of(f"q{n}", stream, where, keep=0.5 + n / 10) for n in range(4)]
+        bench.add(select, *rows)
+    for n in range(40):
+        bench.push(tuples(*range(n, n + 9)))
+        bench.run(0.07 * n)
+        seen.update(repr(bench.engine.view()).encode())
+    seen.update(repr(bench.done).encode())
+    for instance in bench.memory.tables:
+        seen.update(repr(bench.memory.results(instance)).encode())
+    assert len(bench.done) > 100
+    return seen.hexdigest()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(digest() + "\n")
