@@ -73,11 +73,12 @@ class Host:
         self._codec = codec
         self._store = store
         self._inbox = inbox
-        self._trust = trust
+        self.trust = trust
         self.config = config
         self._commands = commands
         self._timers = Timers()
         self._told = 0
+        self._timers_turn = False
         self._error: BaseException | None = None
         self._requests = itertools.count(1)
         self._answers: dict[int, asyncio.Future[Struct]] = {}
@@ -91,7 +92,7 @@ class Host:
     async def run(self) -> None:
         """Run the peer until it is stopped, or until something breaks."""
         try:
-            if self._trust is not None:
+            if self.trust is not None:
                 self._refresher = vital(self._refresh_for_ever(), "refresher", self.broke)
             await self._handle(Started(of_machines(self._store.values)))
             self.transport.begin(self.peer.me, self.broke)
@@ -107,7 +108,7 @@ class Host:
     @property
     def mesh(self) -> str | None:
         """The identity of the mesh; None without keys."""
-        return None if self._trust is None else self._trust.mesh
+        return None if self.trust is None else self.trust.mesh
 
     @property
     def waiting(self) -> int:
@@ -158,7 +159,11 @@ class Host:
             await self._wait()
 
     def _next(self) -> Event | None:
-        """A timer that is due goes first: it was promised for an instant."""
+        """In turns, a timer that is due and what waits in the inbox: neither starves the other."""
+        self._timers_turn = not self._timers_turn
+        event = None if self._timers_turn else self._inbox.take()
+        if event is not None:
+            return event
         timer = self._timers.due(self.clock.now())
         return TimerFired(timer) if timer is not None else self._inbox.take()
 
@@ -238,15 +243,15 @@ class Host:
 
     async def _refresh_for_ever(self) -> None:
         """Look at the files of keys and revocations now and then."""
-        assert self._trust is not None
+        assert self.trust is not None
         while True:
-            contexts = self._trust.dialling
-            found = self._trust.refresh()
-            if self._trust.complaint:
-                self.log.warn("keys cannot be used", why=self._trust.complaint)
-            if self._trust.dialling is not contexts:
+            contexts = self.trust.dialling
+            found = self.trust.refresh()
+            if self.trust.complaint:
+                self.log.warn("keys cannot be used", why=self.trust.complaint)
+            if self.trust.dialling is not contexts:
                 self.transport.renewed()
-                self.log.info("key renewed", days=self._trust.days_left())
+                self.log.info("key renewed", days=self.trust.days_left())
             if found is not None:
                 self._learn_soon(found)
             for name in self.peer.standing.ignored(self.clock.now()):
@@ -255,18 +260,18 @@ class Host:
 
     def _learn_soon(self, data: bytes) -> None:
         """Believe a list of revocations as soon as it is stored; that is the loop's to do."""
-        if self._trust is not None and self._trust.newer(data):
+        if self.trust is not None and self.trust.newer(data):
             self._to_learn = data
             self._inbox.ready.set()
 
     async def _learn(self) -> None:
         data, self._to_learn = self._to_learn, None
-        if data is None or self._trust is None:
+        if data is None or self.trust is None:
             return
         await self._write([(f"{OWN}revocations", data)])
-        self._trust.learn(data)
+        self.trust.learn(data)
         self.transport.learned()
-        self.log.info("revocations learned", number=self._trust.number)
+        self.log.info("revocations learned", number=self.trust.number)
 
     def broke(self, error: BaseException) -> None:
         """Something that the host cannot live without has ended by this error."""

@@ -32,7 +32,7 @@ __all__ = [
     "Call",
     "Heard",
     "Keep",
-    "Note",
+    "Never",
     "Say",
     "Toy",
     "Wake",
@@ -75,7 +75,7 @@ class Wake(Struct, frozen=True):
     after: int
 
 
-class Note(Struct, frozen=True):
+class Never(Struct, frozen=True):
     """Question that is never answered."""
 
 
@@ -88,7 +88,7 @@ class Toy:
 
     name = "toy"
     messages = MESSAGES
-    questions: Sequence[type[Struct]] = (Call, Keep, Wake, Note)
+    questions: Sequence[type[Struct]] = (Call, Keep, Wake, Never)
 
     def __init__(self) -> None:
         self.stored: dict[str, bytes] = {}
