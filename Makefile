@@ -15,7 +15,7 @@ ARGS ?=
 export OPENBLAS_NUM_THREADS ?= 1
 export PYTHONUNBUFFERED ?= 1
 
-.PHONY: help setup java static check demo test bench spark system races docs update ci clean
+.PHONY: help setup java static check demo test bench sim spark system races docs update ci clean
 
 help:
 	@echo "Shoal: thousands of continuous SQL queries on the Spark you already have."
@@ -24,6 +24,7 @@ help:
 	@echo "  make check            style, types, the dependency rule, quick tests (no Java)"
 	@echo "  make test             everything: static checks, then all tests in one run"
 	@echo "  make demo             see it run: streams, queries, results"
+	@echo "  make sim SCENARIO=scenarios/churn.toml SEED=7   one simulated run, every event (no Java)"
 	@echo "  make spark            the tests that need a JVM"
 	@echo "  make races            owners that race, stall and are killed"
 	@echo "  make system           whole processes, as a user starts them"
@@ -58,6 +59,9 @@ demo: java $(READY)
 
 test: java static
 	$(BIN)/pytest --durations=15 --durations-min=1 $(ARGS)
+
+sim: $(READY)
+	@$(BIN)/shoal sim $(or $(SCENARIO),scenarios) $(if $(SEED),--seed $(SEED) --trace,--until-failure) $(ARGS)
 
 spark: java $(READY)
 	$(BIN)/pytest -m spark $(ARGS)
