@@ -38,7 +38,10 @@ from shoal.sim.engine.parts.matter import Matter, Tuples, Volumes
 from shoal.sim.engine.parts.select import SelectComponent, open_select
 from shoal.sim.engine.steps import Part
 
-__all__ = ["SimEngine"]
+__all__ = ["AT_ONCE_MAX", "SimEngine"]
+
+#: Things that may happen at one instant; more would be a defect that never ends.
+AT_ONCE_MAX = 100_000
 
 
 class SimEngine:
@@ -127,7 +130,13 @@ class SimEngine:
         """Run everything that falls due up to this instant; a clock set back stands still."""
         if self._stopped:
             return
+        at_once = 0
         while (due := self._desk.next_due(self._now)) is not None and due <= to:
+            at_once = at_once + 1 if due == self._now else 0
+            if at_once > AT_ONCE_MAX:
+                raise LocalError(
+                    "an invented engine does not get on", detail=repr(self._desk.parts)
+                )
             self._now = due
             self._desk.finish(due)
             self._desk.dispatch(due)

@@ -17,6 +17,7 @@ from shoal.kernel.errors import LocalError, UserError
 from shoal.kernel.time import HOUR, SECOND
 from shoal.query.cost import Demand, StepCost, cycle_of
 from shoal.sim.engine.config import Costs, EngineConfig
+from shoal.sim.engine.desk import Desk
 from shoal.sim.engine.memory import Volume
 from tests.unit.sim.engine.world import (
     BEGIN,
@@ -251,3 +252,12 @@ def test_what_is_not_imitated_is_refused() -> None:
     with pytest.raises(UserError):
         bench.start(hashed)
     assert bench.engine.view().components == ()
+
+
+def test_what_never_ends_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.sim.engine.engine.AT_ONCE_MAX", 100)
+    bench = Bench()
+    bench.start(ingest_of(STREAM))
+    monkeypatch.setattr(Desk, "next_due", lambda self, now: now)
+    with pytest.raises(LocalError, match="does not get on"):
+        bench.run(1)
