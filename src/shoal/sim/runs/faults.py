@@ -5,7 +5,7 @@ mean of random waits), soon after peers were asked something (`after = "Publish"
 or while a host is writing, and then there (`after = "write"`).
 
     crash       a process is gone; it comes back with the same, an empty or an old disk, or never
-    leave       a peer ends in good order
+    leave       a peer ends in good order, and may come back
     join        a new host starts a peer
     churn       one of the three above, at random
     pause       a process stands still and goes on: garbage collection, SIGSTOP, a frozen machine
@@ -104,10 +104,12 @@ class Crash(_Base, frozen=True, kw_only=True, tag="crash"):
 
 
 class Leave(_Base, frozen=True, kw_only=True, tag="leave"):
-    """Peers end in good order, for good."""
+    """Peers end in good order, for good or to start again: an upgrade, a reboot."""
 
     count: int = 1
     who: Who = "any"
+    #: Until it is started again; 0 is never.
+    down_s: float = 0.0
 
     def strike(self, storm: Storm) -> None:
         if storm.may_lose(self.count):
@@ -115,7 +117,10 @@ class Leave(_Base, frozen=True, kw_only=True, tag="leave"):
             storm.lost(len(victims))
             for node in victims:
                 storm.world.stop(node)
-                storm.world.mark("leave")
+                storm.world.mark("leave and come back" if self.down_s else "leave")
+                if self.down_s:
+                    wait = SECOND + int(storm.rng.exponential(self.down_s * SECOND))
+                    storm.bring_back(node, wait, _nothing_before)
 
 
 class Join(_Base, frozen=True, kw_only=True, tag="join"):
@@ -326,6 +331,10 @@ def _cut(storm: Storm, kind: str, side: list[Node], *, one_way: bool, span: int)
     network.partition(name, [node.index for node in side], one_way=one_way)
     storm.world.say(None, f"{kind}: {', '.join(node.name for node in side)}")
     storm.turn_on(kind, span, partial(network.heal, name))
+
+
+def _nothing_before(node: Node) -> None:
+    """A host that was stopped in good order starts as it is."""
 
 
 def _nothing() -> None:

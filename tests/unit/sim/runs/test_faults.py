@@ -45,6 +45,7 @@ CASES: list[tuple[Fault, str]] = [
     (faults.Crash(at_s=(0,), down_s=0.0), "crash for good"),
     (faults.Crash(at_s=(0,), count=2, who="neighbours"), "crash of 2 neighbours at once"),
     (faults.Leave(at_s=(0,)), "leave"),
+    (faults.Leave(at_s=(0,), down_s=1.0), "leave and come back"),
     (faults.Join(at_s=(0,)), "join"),
     (faults.Churn(at_s=(0,), count=3), "churn burst"),
     (faults.Pause(at_s=(0,)), "pause"),
