@@ -15,8 +15,8 @@ is a living peer that has joined, its *extended list* is itself and its successo
 From 1 and 2 follow that lists are ordered and free of doubles, that there is exactly one cycle, and
 that everybody outside it hangs on it. What keeps them: a joiner becomes a member only when it has a
 successor and its list (`join.py`); a list is only ever replaced by [c] + the list of c just heard
-from c itself, never patched in the middle, and a predecessor by a nearer one, or when it is gone
-(rectify; both in `neighbours.py`); nobody is given up while it answers (`probe.py`).
+from c itself, never patched in the middle (but while rings merge), and a predecessor by a nearer
+one, or when it is gone (rectify; both in `neighbours.py`); nobody is given up while it answers.
 Peers that lose more than r - 1 neighbours at once, or whose network parts, leave the invariant; how
 they come back is merging, below. One peer sees the order of its own lists (`validate`); the
 whole is for the simulator's checker (`sim/checkers/ring.py`).

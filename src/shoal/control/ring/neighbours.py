@@ -8,6 +8,10 @@
 Nobody is adopted by hearsay: a successor is whoever has just answered for itself (Zave's condition
 that a candidate is alive), and the list is its own.
 
+One exception: a newcomer from another ring does not know those whom I know. For some seconds from
+then on both lists are taken together, so that neither ring's members are skipped while each learns
+of the other; who is gone may stand in a list for that much longer.
+
 Not here   when a round comes, joins and merges (`machine.py`); silence (`probe.py`).
 """
 
@@ -17,9 +21,13 @@ from shoal.control.ring.desk import Desk
 from shoal.control.ring.messages import Consider, Goodbye, Neighbours, Stabilise, Unchanged
 from shoal.control.ring.probe import Prober
 from shoal.kernel.keys import Contact
-from shoal.kernel.time import Instant
+from shoal.kernel.time import SECOND, Instant
 
 __all__ = ["Neighbourhood"]
+
+
+#: How long lists of two rings are joined: a few rounds, so that all neighbours have told theirs.
+_MERGING = 10 * SECOND
 
 
 class Neighbourhood:
@@ -33,6 +41,8 @@ class Neighbourhood:
         self._known = 0
         #: The version told to the predecessor last.
         self.told = 0
+        #: Until then lists of two rings are joined, not replaced.
+        self._merging_until: Instant = 0
 
     # --- asking -----------------------------------------------------------------------------
 
@@ -123,7 +133,12 @@ class Neighbourhood:
             return
         old = table.successors
         taken = [*before, sender, *self._believed(message.successors)]
-        if sender not in old:
+        if self._is_foreign(sender, message):
+            self._merging_until = now + _MERGING
+        if now < self._merging_until:
+            both = {c.name: c for c in (*old, *taken) if c.name != desk.me.name}
+            taken = sorted(both.values(), key=table.gap)
+        elif all(c.name != sender.name for c in old):
             # A newcomer's list may be short; until it has told a whole one, keep what is behind it.
             last = max(table.gap(c) for c in taken)
             taken.extend(c for c in old if table.gap(c) > last)
@@ -131,6 +146,15 @@ class Neighbourhood:
             self._changed(old, sender, message, now)
         self._known_of, self._known = sender, message.version
         self._look_between(sender, message, now)
+
+    def _is_foreign(self, sender: Contact, message: Neighbours) -> bool:
+        """A newcomer that does not know the successor I had stands in another ring."""
+        old = self._desk.table.successors
+        return (
+            bool(old)
+            and all(c.name != sender.name for c in old)
+            and all(c.name != old[0].name for c in message.successors)
+        )
 
     def _believed(self, contacts: tuple[Contact, ...]) -> Iterator[Contact]:
         watch = self._desk.watch

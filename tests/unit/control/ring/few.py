@@ -88,6 +88,14 @@ class Few:
         self.world.network.heal("cut")
         self.world.undisturb("partition")
 
+    def pause(self, node: Node, seconds: float) -> None:
+        """It stands still for so long."""
+        self.world.disturb("pause")
+        self.world.pause(node)
+        self.run(seconds)
+        self.world.resume(node)
+        self.world.undisturb("pause")
+
     def wrong(self) -> str:
         """What keeps it from being one whole ring; empty if nothing."""
         return self.checker.unsettled()
