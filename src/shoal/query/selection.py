@@ -43,14 +43,17 @@ Value = None | bool | int | float | Decimal | str | bytes | tuple["Value", ...]
 class Key:
     """A conjunct `expression = hole`: TRUE of the whole condition implies TRUE of this.
 
-    `expression` reads only columns of the tuple, as `s.<column>`, never throws and has exactly
-    the type of the hole. `many`: the hole is an array, and the expression equals one of its
-    elements. A NULL on either side matches nothing.
+    `expression` reads columns of the tuple, as `s.<column>`, and the holes in `inner`, as
+    `p.p<hole>`; it never throws and has exactly the type of the hole. `many`: the hole is an
+    array, and the expression equals one of its elements. A NULL on either side matches nothing.
+    `fails`: TRUE of the errors implies that this is TRUE or the expression NULL.
     """
 
     expression: str
     hole: int
     many: bool
+    inner: tuple[int, ...] = ()
+    fails: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

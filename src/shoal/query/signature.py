@@ -19,6 +19,7 @@ from shoal.query.terms.safe import Safe
 from shoal.query.terms.tree import (
     Call,
     ColumnRef,
+    Convert,
     Hole,
     Literal,
     Term,
@@ -27,8 +28,13 @@ from shoal.query.terms.tree import (
     walk,
     with_children,
 )
+from shoal.query.terms.types import INTEGRAL
+from shoal.query.terms.typing import ARITHMETIC
 
 __all__ = ["sign"]
+
+#: Calls that are NULL as soon as one of their arguments is.
+_STRICT = (*ARITHMETIC, "negative", "abs", "floor", "ceil", "pmod")
 
 _BOUNDS = {
     ">": ("lower", True),
@@ -85,18 +91,43 @@ def _reads_tuple_only(term: Term) -> bool:
 
 
 def _may_fail(part: Term, safe: Safe) -> bool:
-    """Whether some tuple is an error of this conjunct: then every tuple has to meet the row, to
-    be counted, and an index that passes over NULL would hide it."""
+    """Whether some tuple is an error of this conjunct: it has to meet the row, to be counted."""
     return safe.may_throw(part) or bool(safe.raised(part))
 
 
 def _key(part: Term, safe: Safe) -> Key | None:
-    if not isinstance(part, Call) or part.op not in ("=", "in") or _may_fail(part, safe):
+    """The key that a conjunct is, if it is one.
+
+    What fails for some tuples can be one where the failure shows as NULL: the index then looks
+    for such tuples under NULL. Constants inside can, where they are few: whole numbers.
+    """
+    if not isinstance(part, Call) or part.op not in ("=", "in") or safe.may_throw(part):
         return None
     subject, hole = part.args
-    if not isinstance(hole, Hole) or not _reads_tuple_only(subject):
+    if not isinstance(hole, Hole) or not _shows_failure(subject, safe):
         return None
-    return Key(expression=safe.safe(subject), hole=hole.number, many=part.op == "in")
+    nodes = list(walk(subject))
+    inner = {node.number: node.type for node in nodes if isinstance(node, Hole)}
+    reads = any(isinstance(node, ColumnRef) for node in nodes)
+    if not reads or not all(type_ in INTEGRAL for type_ in inner.values()):
+        return None
+    return Key(
+        expression=safe.safe(subject),
+        hole=hole.number,
+        many=part.op == "in",
+        inner=tuple(inner),
+        fails=bool(safe.raised(part)),
+    )
+
+
+def _shows_failure(term: Term, safe: Safe) -> bool:
+    """Whether the value is NULL for every tuple for which computing it would have thrown."""
+    if not safe.raised(term):
+        return True
+    if isinstance(term, Convert):
+        return _shows_failure(term.term, safe)
+    strict = isinstance(term, Call) and term.op in _STRICT
+    return strict and all(_shows_failure(part, safe) for part in children(term))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -46,7 +46,9 @@ def _lines(selection: Selection) -> list[str]:
         "parameters " + ", ".join(map(repr, selection.parameters)),
     ]
     for key in signature.keys:
-        lines.append(f"key        {key.expression} = p{key.hole}" + " (many)" * key.many)
+        inner = "".join(f" (inner p{hole})" for hole in key.inner)
+        marks = " (many)" * key.many + inner + " (fails)" * key.fails
+        lines.append(f"key        {key.expression} = p{key.hole}{marks}")
     if signature.range:
         lines.append(f"range      {signature.range}")
     lines.append("condition  " + signature.condition)

@@ -33,6 +33,24 @@ def test_what_may_throw_comes_last_and_is_no_key() -> None:
     assert not _sign("meter = 1").may_throw
 
 
+def test_what_fails_is_a_key_where_the_failure_shows() -> None:
+    """`coalesce` hides the NULL that stands for a failure, so nobody could look under NULL."""
+    keys = {text: _sign(f"{text} = 3").keys for text in (
+        "meter % 10", "abs(meter % zone)", "minute(ts) % 10", "CAST(name AS INT)",
+        "coalesce(meter % zone, 1)", "if(meter % zone > 1, 1, 2)", "kwh % 2.5",
+    )}  # fmt: skip
+    found = {text: [(key.inner, key.fails) for key in some] for text, some in keys.items()}
+    assert found == {
+        "meter % 10": [((0,), True)],
+        "abs(meter % zone)": [((), True)],
+        "minute(ts) % 10": [((0,), True)],
+        "CAST(name AS INT)": [((), True)],
+        "coalesce(meter % zone, 1)": [],
+        "if(meter % zone > 1, 1, 2)": [],
+        "kwh % 2.5": [],
+    }
+
+
 def test_a_disjunction_has_no_keys() -> None:
     assert _sign("meter = 1 OR zone = 2").keys == ()
 

@@ -23,7 +23,15 @@ from pyspark.sql import functions as F
 from shoal.query.catalog import quote
 from shoal.query.selection import Signature
 from shoal.spark.select.index import ProbeClass
-from shoal.spark.select.roster import KEEP_LEVELS, KEEP_ONE, Roster, RosterPart, slot
+from shoal.spark.select.roster import (
+    KEEP_LEVELS,
+    KEEP_ONE,
+    Roster,
+    RosterPart,
+    edges_name,
+    inner_name,
+    slot,
+)
 
 __all__ = ["ERROR", "MATCH", "Meeting"]
 
@@ -33,6 +41,7 @@ MATCH = "_match"
 ERROR = "_error"
 
 _HOLE = re.compile(r"`[^`]*`|\bp\.p(\d+)\b")
+_INNER = re.compile(r"`[^`]*`|\bi\.(\d+)\b")
 
 
 def _unwatched(tuples: DataFrame) -> DataFrame:
@@ -80,7 +89,7 @@ class Meeting:
 
 
 def _part_plan(roster: Roster, part: RosterPart, timestamp: str, *, fallible: bool) -> _PartPlan:
-    key = _hash(0, part.classes[0]) if _probes_in_join(part) else "s._k"
+    key = _hashes(0, part.classes[0])[0] if _probes_in_join(part) else "s._k"
     on = [f"{key} = p._k", *_intervals(timestamp)]
     if roster.keep_frame is not None:
         on.append("s._h < p._keep")
@@ -118,8 +127,8 @@ def _intervals(timestamp: str) -> list[str]:
 
 
 def _probes_in_join(part: RosterPart) -> bool:
-    """One class without bins: its hash can stand in the join's condition itself."""
-    return len(part.classes) == 1 and part.edges[0] is None
+    """One class that only reads the tuple: its hash can stand in the join's condition itself."""
+    return len(part.classes) == 1 and not part.arrays[0]
 
 
 def _probed(tuples: DataFrame, part: RosterPart) -> DataFrame:
@@ -127,13 +136,11 @@ def _probed(tuples: DataFrame, part: RosterPart) -> DataFrame:
     aliased = tuples.alias("s")
     if _probes_in_join(part):
         return aliased
-    hashes = [_hash(number, found) for number, found in enumerate(part.classes)]
+    hashes = [text for number, found in enumerate(part.classes) for text in _hashes(number, found)]
     if not hashes:
         return aliased.selectExpr("s.*", "CAST(NULL AS BIGINT) AS _k").alias("s")
     scalars = [
-        edges.scalar().alias(f"_e{number}")
-        for number, edges in enumerate(part.edges)
-        if edges is not None
+        array.scalar().alias(name) for arrays in part.arrays for name, array in arrays.items()
     ]
     if scalars:
         aliased = aliased.select("s.*", *scalars).alias("s")
@@ -154,19 +161,42 @@ def _search(number: int, found: ProbeClass) -> list[str]:
     for level in range(found.bins.levels - 1, -1, -1):
         at = f"({before} + {(1 << level) - 1})"
         name = f"_b{number}_{level}"
-        reached = f"element_at(_e{number}, {at} + 1) <= ({found.range_expression})"
+        reached = f"element_at({edges_name(number)}, {at} + 1) <= ({found.range_expression})"
         lines.append(f"{before} + if({reached}, {1 << level}, 0) AS {name}")
         before = name
     return lines
 
 
-def _hash(number: int, found: ProbeClass) -> str:
-    keys = [
-        f"CAST({expression} AS {kind})"
-        for expression, kind in zip(found.expressions, found.types, strict=True)
-    ]
+def _hashes(number: int, found: ProbeClass) -> list[str]:
+    """The hash of each slot. Slots are rounded up, so that a new one rarely is new code."""
     searched = found.range_expression is not None and bool(found.bins.edges)
-    return f"xxhash64({', '.join([str(number), *keys, f'_b{number}_0' if searched else '0'])})"
+    place = f"_b{number}_0" if searched else "0"
+    if not found.inner_types:
+        return [f"xxhash64({', '.join([str(number), *_keys(number, found, 0), place])})"]
+    count = 1 << max(0, len(found.slots) - 1).bit_length()
+    return [
+        f"if({at} < size({inner_name(number, 0)}), "
+        f"xxhash64({', '.join([str(number), str(at), *_keys(number, found, at), place])}), NULL)"
+        for at in range(count)
+    ]
+
+
+def _keys(number: int, found: ProbeClass, at: int) -> list[str]:
+    """What a tuple is found by, with the inner constants of a slot."""
+
+    def constant(match: re.Match[str]) -> str:
+        if match.group(1) is None:
+            return match.group(0)
+        return f"get({inner_name(number, int(match.group(1)))}, {at})"
+
+    texts = []
+    for expression, kind, fails in zip(found.expressions, found.types, found.fails, strict=True):
+        text = _INNER.sub(constant, expression)
+        texts.append(f"CAST({text} AS {kind})")
+        if fails:
+            # A hash passes over NULL, and would take one key's NULL for another's.
+            texts.append(f"isnull({text})")
+    return texts
 
 
 def _by_member(part: RosterPart, text: Callable[[Signature], str]) -> str:

@@ -8,7 +8,7 @@ Columns: `_k` the probe's hash, `_m` the member, `_query`, `_version`, the inter
 the parameters in slots `p<hole>_<type>` that signatures of equal types share.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from shoal.dataplane.rows import RosterRow
 from shoal.log.types import arrow_type, arrow_values
+from shoal.query.selection import Value
 from shoal.spark.select.index import Member, ProbeClass, classify
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "Roster",
     "RosterPart",
     "build",
+    "edges_name",
+    "inner_name",
     "keep_threshold",
     "slot",
 ]
@@ -48,8 +51,9 @@ class RosterPart:
     members: tuple[Member, ...]
     classes: tuple[ProbeClass, ...]
     frame: DataFrame
-    #: For each class with bins a frame of one row: the array of their edges.
-    edges: tuple[DataFrame | None, ...]
+    #: For each class, by name, frames of one row: the array of its bins' edges, and one of each
+    #: inner constant's values, slot by slot.
+    arrays: tuple[Mapping[str, DataFrame], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +131,7 @@ def _part(
         members=tuple(members),
         classes=classes,
         frame=spark.createDataFrame(united),
-        edges=tuple(_edges(spark, number, found) for number, found in enumerate(classes)),
+        arrays=tuple(_arrays(spark, number, found) for number, found in enumerate(classes)),
     )
 
 
@@ -191,15 +195,18 @@ def _hashed(
             ],
             kind,
         )
-    keys = {
-        f"_key{i}": arrow_values([entry.key[i] for entry in found.entries], kind)
-        for i, kind in enumerate(found.types)
-    }
+    keys: dict[str, pa.Array] = {}
+    hashed = [str(number)]
+    if found.inner_types:
+        keys["_slot"] = pa.array([entry.slot for entry in found.entries], pa.int32())
+        hashed.append("_slot")
+    for i, (kind, fails) in enumerate(zip(found.types, found.fails, strict=True)):
+        keys[f"_key{i}"] = arrow_values([entry.key[i] for entry in found.entries], kind)
+        hashed += [f"_key{i}", f"isnull(_key{i})"] if fails else [f"_key{i}"]
     keys["_b"] = pa.array([entry.bin for entry in found.entries], pa.int32())
-    hashed = spark.createDataFrame(pa.table(columns | keys)).selectExpr(
-        f"xxhash64({', '.join([str(number), *keys])}) AS _k", *(f"`{c}`" for c in columns)
-    )
-    return hashed.toArrow()
+    hash_of = f"xxhash64({', '.join([*hashed, '_b'])}) AS _k"
+    frame = spark.createDataFrame(pa.table(columns | keys))
+    return frame.selectExpr(hash_of, *(f"`{c}`" for c in columns)).toArrow()
 
 
 def _united(tables: Sequence[pa.Table], members: Sequence[Member]) -> pa.Table:
@@ -223,8 +230,23 @@ def _has(member: Member, hole: int, kind: str) -> bool:
     return hole < len(holes) and holes[hole] == kind
 
 
-def _edges(spark: SparkSession, number: int, found: ProbeClass) -> DataFrame | None:
-    if found.range_type is None or not found.bins.edges:
-        return None
-    values = arrow_values([found.bins.edges], f"ARRAY<{found.range_type}>")
-    return spark.createDataFrame(pa.table({f"_e{number}": values}))
+def edges_name(number: int) -> str:
+    """The name of the array of a class's edges."""
+    return f"_e{number}"
+
+
+def inner_name(number: int, place: int) -> str:
+    """The name of the array of one inner constant's values."""
+    return f"_i{number}_{place}"
+
+
+def _arrays(spark: SparkSession, number: int, found: ProbeClass) -> Mapping[str, DataFrame]:
+    arrays: dict[str, tuple[tuple[Value, ...], str]] = {}
+    if found.range_type is not None and found.bins.edges:
+        arrays[edges_name(number)] = (found.bins.edges, found.range_type)
+    for place, kind in enumerate(found.inner_types):
+        arrays[inner_name(number, place)] = (tuple(v[place] for v in found.slots), kind)
+    return {
+        name: spark.createDataFrame(pa.table({name: arrow_values([values], f"ARRAY<{kind}>")}))
+        for name, (values, kind) in arrays.items()
+    }

@@ -1,6 +1,7 @@
 """The index proposes every row that a tuple matches, whatever keys and ranges there are."""
 
 import math
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +9,14 @@ from hypothesis import strategies as st
 from shoal.dataplane.rows import RosterRow
 from shoal.query.selection import Key, Range, Signature, Value
 from shoal.spark.select.bins import order_key
-from shoal.spark.select.index import ROWS_PER_KEY, Member, ProbeClass, classify
+from shoal.spark.select.index import (
+    ROWS_PER_KEY,
+    ROWS_PER_SLOT,
+    SLOTS_MAX,
+    Member,
+    ProbeClass,
+    classify,
+)
 
 _INTS = st.none() | st.integers(-3, 3)
 _FLOATS = st.none() | st.sampled_from([-1.0, -0.0, 0.0, 0.5, 2.0, math.inf, math.nan])
@@ -97,6 +105,60 @@ def test_no_match_is_lost(
 
 
 _SHAPES = [(m, r, k) for m in (False, True) for r in (False, True) for k in (False, True)]
+
+
+def dividing(*pairs: tuple[Value, Value], **more: bool) -> Member:
+    """Rows of `s.a % hole 0 = hole 1`, which fails where hole 0 is zero."""
+    key = Key(expression="try_mod(s.`a`, p.p0)", hole=1, many=False, inner=(0,), fails=True)
+    plain = Key(expression="s.`b`", hole=1, many=False)
+    found = replace(
+        signature(),
+        holes=("INT", "INT"),
+        keys=(key, plain) if more.get("plain") else (key,),
+        range=None,
+        errors="fails",
+    )
+    return Member(
+        instance="m", signature=found, rows=tuple(row(n, *pair) for n, pair in enumerate(pairs))
+    )
+
+
+def test_inner_constants_are_slots() -> None:
+    """Each row is in the slot of its own constants, under its value and under NULL."""
+    pairs = [(n % 2 + 2, n) for n in range(2 * ROWS_PER_SLOT)]
+    (found,) = classify([dividing(*pairs)])
+    assert found.expressions == ("try_mod(s.`a`, i.0)",)
+    assert (found.inner_types, found.slots) == (("INT",), ((2,), (3,)))
+    listed = [(entry.row, entry.slot, entry.key) for entry in found.entries]
+    assert listed == [(n, n % 2, (v,)) for n in range(2 * ROWS_PER_SLOT) for v in (n, None)]
+
+
+def test_inner_constants_that_do_not_pay_leave_the_other_keys() -> None:
+    """Too few rows for each, or too many of them: then the rest of the probe has to do."""
+    few = [(n, 1) for n in range(ROWS_PER_SLOT)]
+    many = [(n, 1) for n in range(SLOTS_MAX + 1) for _ in range(ROWS_PER_SLOT)]
+    for pairs in (few, many):
+        (bare,) = classify([dividing(*pairs)])
+        assert (bare.expressions, bare.slots, len(bare.entries)) == ((), ((),), len(pairs))
+        (rest,) = classify([dividing(*pairs, plain=True)])
+        assert (rest.expressions, rest.inner_types) == (("s.`b`",), ())
+
+
+def test_inner_holes_are_told_apart_by_their_place() -> None:
+    """Signatures whose holes have other numbers share a class, and a name that looks so is left."""
+    one = dividing(*[(2, n) for n in range(ROWS_PER_SLOT)])
+    key = Key(expression="try_mod(s.`a`, p.p1)", hole=2, many=False, inner=(1,), fails=True)
+    holes = ("STRING", "INT", "INT")
+    rows = tuple(row(n, "x", 2, n) for n in range(ROWS_PER_SLOT))
+    other = replace(one, signature=replace(one.signature, holes=holes, keys=(key,)), rows=rows)
+    odd = replace(key, expression="try_mod(s.`p.p1`, p.p1)")
+    third = replace(other, signature=replace(other.signature, keys=(odd,)))
+    classes = classify([one, other, third])
+    assert [found.expressions for found in classes] == [
+        ("try_mod(s.`a`, i.0)",),
+        ("try_mod(s.`p.p1`, i.0)",),
+    ]
+    assert classes[0].slots == ((2,),)
 
 
 def test_members_of_equal_probes_share_a_class() -> None:

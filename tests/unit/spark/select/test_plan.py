@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shoal.dataplane.rows import RosterRow
+from shoal.query.draft import parse_selection
 from shoal.query.selection import Key, Range, Signature
 from shoal.spark.select import roster as roster_module
 from shoal.spark.select.index import ROWS_PER_KEY, Member
 from shoal.spark.select.plan import ERROR, MATCH, Meeting
 from shoal.spark.select.roster import KEEP_ONE, build
+from tests.property.spark_types import resolve
 from tests.unit.spark.small import (
     ABOVE,
     EQUAL,
     RATIO,
     SECOND,
+    STREAM,
     Tuple,
     frame,
     matched,
@@ -160,6 +163,79 @@ def test_what_cannot_be_computed_is_told_apart(spark: "SparkSession") -> None:
     expected_nan = loop(ratio, lambda _, t: t[1] is not None and t[2] is not None and t[2] != t[2])
     equal = loop([row("e", 3)], lambda _, t: t[1] == 3)
     assert matched(whole) == sorted(expected + expected_nan + equal)
+
+
+def read(where: str) -> Signature:
+    """The signature of a predicate over the small stream."""
+    return resolve(parse_selection(f"SELECT * FROM readings WHERE {where}", STREAM)).signature
+
+
+def remainder(meter: int | None, by: int | None) -> tuple[int | None, bool]:
+    """The safe value of `meter % by`, and whether computing it would have raised."""
+    if meter is None or by is None:
+        return None, False
+    return (None, True) if by == 0 else (meter % by, False)
+
+
+def whole(kwh: float | None) -> tuple[int | None, bool]:
+    """The same of `CAST(kwh AS INT)`."""
+    if kwh is None:
+        return None, False
+    return (int(kwh), False) if abs(kwh) < 1e9 else (None, True)
+
+
+def both(parts: Sequence[tuple[int | None, bool, Any]]) -> tuple[bool, bool]:
+    """Whether conjuncts (value, raised, wanted) match, and whether they count as an error."""
+    equal = [value is not None and value == wanted for value, _, wanted in parts]
+    raised = [failed for _, failed, _ in parts]
+    possible = all(e or r for e, r in zip(equal, raised, strict=True))
+    return all(equal), any(raised) and possible
+
+
+def test_Q1_constants_inside_a_key_and_keys_that_fail(spark: "SparkSession") -> None:
+    """Found by slots where rows pay for them, and every failure is counted once (Q3)."""
+    inner, lists = read("meter % 2 = 1"), read("meter % 2 IN (1, 3)")
+    two = read("meter % 2 = 1 AND CAST(kwh AS INT) = 1")
+    assert [(key.hole, key.inner, key.fails) for key in two.keys] == [
+        (1, (0,), True),
+        (2, (), True),
+    ]
+    divisors = (0, 2, 3, 5, None)
+    rows = {
+        inner: [row(f"q{a}_{b}", a, b) for a in divisors for b in (0, 1, 2, 3, None)],
+        lists: [row(f"l{a}_{n}", a, (n, None, n + 1)) for a in divisors for n in range(5)],
+        two: [row(f"t{a}_{b}_{c}", a, b, c) for a in divisors for b in (0, 1) for c in (-1, 0, 2)],
+        read("abs(meter) = 3 AND kwh > 1"): [],
+    }
+    few = [row("few1", 2, 1), row("few2", 3, 1), row("few3", 0, 1)]
+    members = [member(some, *found) for some, found in rows.items()]
+    (classes,) = [part.classes for part in build(spark, members).parts]
+    assert [len(found.slots) for found in classes if found.inner_types] == [5, 5]
+    assert not any(
+        part.inner_types for part in build(spark, [member(inner, *few)]).parts[0].classes
+    )
+
+    def judged(some: Signature, one: RosterRow, t: Tuple) -> tuple[bool, bool]:
+        by: Any
+        by, wanted, *rest = one.parameters
+        value, failed = remainder(t[1], by)
+        if some is two:
+            return both([(value, failed, wanted), (*whole(t[2]), rest[0])])
+        several = wanted if isinstance(wanted, tuple) else (wanted,)
+        return value is not None and value in several, failed
+
+    for groups in (list(rows.items()), [(inner, few)]):
+        found = meet(spark, *(member(some, *mine) for some, mine in groups))
+        for mark, place in ((MATCH, 0), (ERROR, 1)):
+            expected = [
+                (one.query, ordinal)
+                for some, mine in groups
+                for one in mine
+                for ordinal, t in enumerate(TUPLES)
+                if judged(some, one, t)[place]
+            ]
+            assert expected
+            assert matched(one for one in found if one[mark]) == sorted(expected)
 
 
 def test_a_share_of_the_tuples(spark: "SparkSession") -> None:
