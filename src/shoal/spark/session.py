@@ -36,6 +36,10 @@ _TUNED = {
     "spark.sql.files.maxPartitionBytes": str(1 << 40),
     "spark.sql.files.openCostInBytes": str(1 << 40),
     "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # Each broadcast of each step takes a page and a block at least. By default they are tens of
+    # megabytes and 4 MB, which G1 takes for huge objects and collects the whole heap for.
+    "spark.buffer.pageSize": "256k",
+    "spark.broadcast.blockSize": "256k",
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.scheduler.mode": "FAIR",
