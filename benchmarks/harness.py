@@ -77,8 +77,8 @@ def parse_options(name: str, question: str, arguments: Sequence[str] | None = No
     parser.add_argument("--quick", action="store_true", help="a smoke run: figures do not count")
     parser.add_argument("--only", action="append", default=[], help="only this part; repeatable")
     found = parser.parse_args(arguments)
-    if found.keep and (found.quick or found.only):
-        parser.error("a quick or partial run cannot be kept: leave out --keep")
+    if found.keep and found.quick:
+        parser.error("a quick run cannot be kept: leave out --keep")
     return Options(raw=found.raw, keep=found.keep, quick=found.quick, only=tuple(found.only))
 
 
@@ -131,7 +131,8 @@ class Bench:
         if self.options.keep:
             self.results.mkdir(parents=True, exist_ok=True)
             path = self.results / f"{self.name}.json"
-            path.write_text(json.dumps(result, indent=2, sort_keys=True) + "\n")
+            whole = self._merged(result) if self.options.only else result
+            path.write_text(json.dumps(whole, indent=2, sort_keys=True) + "\n")
             self.say(f"kept in {path}")
         missing = [] if self.options.only else self._missing()
         if missing:
@@ -155,6 +156,15 @@ class Bench:
             },
             "machine": machine(),
         }
+
+    def _merged(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """The kept result with the keys of a run of some parts in place of its own."""
+        path = self.results / f"{self.name}.json"
+        kept = json.loads(path.read_text()) if path.exists() else {}
+        merged = dict(result)
+        for name in ("keys", "spread", "bars", "met"):
+            merged[name] = {**kept.get(name, {}), **result[name]}
+        return merged
 
     def _kept(self) -> Mapping[str, float]:
         path = self.results / f"{self.name}.json"

@@ -114,11 +114,23 @@ def test_rows_of_different_cases_share_one_table(tmp_path) -> None:
         ]
 
 
-@pytest.mark.parametrize("partial", [["--quick"], ["--only", "fixed"]])
-def test_only_whole_runs_are_kept(partial: list[str], capsys) -> None:
+def test_a_quick_run_is_not_kept(capsys) -> None:
     with pytest.raises(SystemExit):
-        parse_options("example", "?", ["--keep", *partial])
+        parse_options("example", "?", ["--keep", "--quick"])
     assert "cannot be kept" in capsys.readouterr().err
+
+
+def test_a_part_that_is_kept_leaves_the_other_keys(tmp_path) -> None:
+    whole = _bench(tmp_path, [], keep=True)
+    whole.key("ratio", [2.0])
+    whole.key("growth", [1.0])
+    whole.finish()
+    part = _bench(tmp_path, [], keep=True, only=("growth",))
+    part.key("growth", [9.0])
+    part.finish()
+    kept = json.loads((tmp_path / "results" / "example.json").read_text())
+    assert kept["keys"] == {"ratio": 2.0, "growth": 9.0}
+    assert kept["met"] == {"ratio": True, "growth": False}
 
 
 def test_columns_line_up() -> None:
