@@ -28,7 +28,7 @@ help:
 	@echo "  make spark            the tests that need a JVM"
 	@echo "  make races            owners that race, stall and are killed"
 	@echo "  make system           whole processes, as a user starts them"
-	@echo "  make bench NAME=log   one benchmark (also: sharing, install; ARGS='--quick')"
+	@echo "  make bench NAME=log   one benchmark (also: sharing, install, gossip; ARGS='--quick')"
 	@echo "  make docs             run every code block, follow every link"
 	@echo "  make update           rewrite golden files; then read the diff"
 	@echo "  make ci               exactly what continuous integration runs"
@@ -73,7 +73,7 @@ system: java $(READY)
 	$(BIN)/pytest -m system $(ARGS)
 
 bench: java $(READY)
-	@if [ -z "$(NAME)" ]; then echo "say which: make bench NAME=log | sharing | install"; exit 2; fi
+	@if [ -z "$(NAME)" ]; then echo "say which: make bench NAME=log | sharing | install | gossip"; exit 2; fi
 	@$(BIN)/python -m benchmarks.$(NAME) $(ARGS)
 
 docs: java $(READY)
