@@ -20,7 +20,19 @@ from shoal.kernel.time import format_instant
 if TYPE_CHECKING:
     from shoal.host.run import Settings
 
-__all__ = ["add_commands"]
+__all__ = [
+    "add_commands",
+    "down",
+    "init",
+    "issue",
+    "lookup",
+    "peers",
+    "revoke",
+    "ring",
+    "status",
+    "trace",
+    "up",
+]
 
 _DEFECT = 70
 _STORAGE = 3
