@@ -45,6 +45,8 @@ __all__ = ["Load"]
 #: Names under which records are published: few, so that a key has records of several peers.
 _NAMES = 40
 _FACTS = 30
+#: How often somebody is picked at random before those that are up are counted.
+_GUESSES = 8
 #: The longest that any question may stay open while its peer runs; machines answer within 15 s.
 _ANSWER_MAX = 30 * SECOND
 #: A peer publishes what it owns this soon after its start.
@@ -113,10 +115,20 @@ class Load(Checker):
     def _tick(self, rate: float, what: Callable[[Node], None]) -> None:
         if self.world.now >= self._until:
             return
-        nodes = self._ready()
-        if nodes:
-            what(self._rng.choice(nodes))
+        node = self._one_ready()
+        if node is not None:
+            what(node)
         self._again(rate, what)
+
+    def _one_ready(self) -> Node | None:
+        """A peer that is up; with thousands of them a list for each question would be dear."""
+        nodes = self.world.nodes
+        for _ in range(_GUESSES):
+            node = self._rng.choice(nodes)
+            if node.state == UP:
+                return node
+        ready = self._ready()
+        return self._rng.choice(ready) if ready else None
 
     def _ready(self) -> list[Node]:
         return [node for node in self.world.nodes if node.state == UP]
