@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from shoal.kernel.keys import key_of_name
-from tests.system.mesh import Mesh, Process, eventually, ring_order
+from tests.system.mesh import WAIT_S, Mesh, Process, eventually, ring_order
 
 pytestmark = pytest.mark.slow
 
@@ -80,6 +80,7 @@ def test_twenty_hosts(tmp_path: Path) -> None:
         sys.stdout.write(f"ring of {COUNT} after {time.monotonic() - began:.1f} s" + "\n")
         first = mesh.hosts[NAMES[0]]
         eventually(lambda: recorded(first, NAMES), "twenty offers are found")
+        sys.stdout.write(f"offers {time.monotonic() - began:.1f} s\n")
         assert max(host.resident_mb for host in mesh.hosts.values()) < 120
 
         killed, stopped = taken(ring_order(NAMES, NAMES[0]))
@@ -94,7 +95,9 @@ def test_twenty_hosts(tmp_path: Path) -> None:
         for name in living[:3]:
             host = mesh.hosts[name]
             eventually(lambda host=host: right(host, living, NAMES), "look-ups are right")
+            sys.stdout.write(f"  right {time.monotonic() - began:.1f} s\n")
             eventually(lambda host=host: recorded(host, living), "no record is lost")
+            sys.stdout.write(f"  recorded {time.monotonic() - began:.1f} s\n")
 
         for name in killed:
             mesh.hosts[name].child.wait()
@@ -107,7 +110,9 @@ def test_twenty_hosts(tmp_path: Path) -> None:
         for name in (living[0], killed[0], stopped[0]):
             host = mesh.hosts[name]
             eventually(lambda host=host: right(host, NAMES, NAMES), "look-ups are right")
+            sys.stdout.write(f"  right {time.monotonic() - began:.1f} s\n")
             eventually(lambda host=host: recorded(host, NAMES), "every offer is found")
+            sys.stdout.write(f"  recorded {time.monotonic() - began:.1f} s\n")
 
         for host in mesh.hosts.values():
             descriptors, tasks = leaks(host)
@@ -117,4 +122,5 @@ def test_twenty_hosts(tmp_path: Path) -> None:
             assert errors == []
         for host in mesh.hosts.values():
             host.signal(signal.SIGTERM)
-        assert [host.end() for host in mesh.hosts.values()] == [0] * COUNT
+        codes = {name: host.child.wait(WAIT_S) for name, host in mesh.hosts.items()}
+        assert codes == dict.fromkeys(NAMES, 0)
