@@ -173,15 +173,16 @@ def lookup(
 
 
 def trace(
-    peer: Annotated[str, typer.Argument(help="the peer, by name; its home is here")] = "",
+    peer: Annotated[str, typer.Argument(help="the peer; by default the one that is asked")] = "",
     home: Home = None,
+    name: Name = "",
     thing: Annotated[str, typer.Option(help="only what is about this thing")] = "",
     lines: Annotated[int, typer.Option(help="how many of the newest lines")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Print the story of a peer: what happened, and what led to it."""
     request = {"ask": "trace", "peer": peer, "thing": thing, "lines": lines}
-    found = _ask(_home(home, peer), request)
+    found = _ask(_home(home, name), request)
     if as_json:
         _line(found)
         return

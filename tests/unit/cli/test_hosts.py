@@ -95,7 +95,7 @@ def test_the_usual_home(
     monkeypatch.setenv("HOME", str(user))
     assert run(monkeypatch, "status", "--name", "p1") == 0
     assert run(monkeypatch, "status") == 0
-    assert run(monkeypatch, "trace", "p1") == 0
+    assert run(monkeypatch, "trace", "p1", "--name", "p1") == 0
     other = user / ".shoal" / "p2"
     other.mkdir()
     (other / "console.sock").touch()

@@ -25,6 +25,8 @@ from shoal.control.ring.messages import Located, Lookup
 from shoal.host.console.lines import Request
 from shoal.host.keys.trust import Trust
 from shoal.host.loop import Host
+from shoal.host.net.hello import StoryAsked
+from shoal.host.stories import Stories, newest
 from shoal.kernel.errors import UserError
 from shoal.kernel.keys import KEY_BITS, Contact, ahead, key_of_name
 
@@ -33,6 +35,7 @@ __all__ = ["Questions", "key_from", "offer_of", "plain"]
 #: Peers that a walk around the ring may meet; each costs a look-up.
 WALK_MAX = 2_000
 LINES_DEFAULT = 50
+_FIELDS = ("at", "event", "because", "thing", "what")
 
 
 class Questions:
@@ -41,6 +44,7 @@ class Questions:
     def __init__(self, host: Host, trust: Trust | None) -> None:
         self._host = host
         self._trust = trust
+        self._stories = Stories(host.transport, host.peer.story)
         self._table: dict[str, Callable[[Request], Awaitable[Any]]] = {
             "status": self._status,
             "peers": self._peers,
@@ -131,14 +135,25 @@ class Questions:
         return plain(await self._host.ask(Withdraw((ident,))))
 
     async def _trace(self, request: Request) -> Any:
-        """The newest lines of the story, of one thing or of all."""
-        story = self._host.peer.story
-        lines = story.of(request.thing) if request.thing else tuple(story)
-        newest = lines[-(request.lines or LINES_DEFAULT) :]
+        """The newest lines of a story, this peer's or another's, of one thing or of all."""
+        me = self._host.peer.me
+        name = request.peer or me.name
+        lines = request.lines or LINES_DEFAULT
+        if name == me.name:
+            told = newest(self._host.peer.story, StoryAsked(0, request.thing, lines))
+        else:
+            located = await self._locate(key_of_name(name))
+            if located.owner is None or located.owner.name != name:
+                raise UserError(
+                    f"peer {name!r} is not in the ring",
+                    hint="`shoal ring --all` lists who is; the story of one that has ended is "
+                    "in its log",
+                )
+            told = await self._stories.of(located.owner, thing=request.thing, lines=lines)
         return {
-            "peer": self._host.peer.me.name,
-            "forgotten": story.forgotten,
-            "lines": [plain(line) for line in newest],
+            "peer": name,
+            "forgotten": told.forgotten,
+            "lines": [dict(zip(_FIELDS, line, strict=True)) for line in told.lines],
         }
 
     async def _stop(self, request: Request) -> Any:

@@ -4,6 +4,7 @@
     Refused       last frame before a connection is closed for a reason that a person should read
     GoodBye       the connection is closed because it is not needed, or its host ends
     Revocations   the authority's newest list, for whoever said a lower number
+    StoryAsked    what happened to you?    StoryTold   this
 
 A hello is believed only so far as the certificate goes: its name must be the certificate's. Its
 address is what the peer says of itself; who lies there is not found there.
@@ -27,6 +28,8 @@ __all__ = [
     "Hello",
     "Refused",
     "Revocations",
+    "StoryAsked",
+    "StoryTold",
     "check",
     "refused",
 ]
@@ -65,11 +68,29 @@ class Revocations(Struct, frozen=True, array_like=True):
     list: bytes
 
 
+class StoryAsked(Struct, frozen=True, array_like=True):
+    """What happened to you? Of one thing, or of all."""
+
+    number: int
+    thing: str
+    lines: int
+
+
+class StoryTold(Struct, frozen=True, array_like=True):
+    """This: instant, event, what led to it, the thing, what happened."""
+
+    number: int
+    forgotten: int
+    lines: tuple[tuple[int, int, str, str, str], ...]
+
+
 MESSAGES: dict[int, type[Struct]] = {
     0x0F01: Hello,
     0x0F02: Refused,
     0x0F03: GoodBye,
     0x0F04: Revocations,
+    0x0F05: StoryAsked,
+    0x0F06: StoryTold,
 }
 CODEC = Codec(MESSAGES)
 

@@ -26,7 +26,14 @@ from shoal.host.keys.trust import Trust
 from shoal.host.logs import Log
 from shoal.host.net import hello
 from shoal.host.net.gate import Gate
-from shoal.host.net.hello import GoodBye, Hello, Refused, Revocations
+from shoal.host.net.hello import (
+    GoodBye,
+    Hello,
+    Refused,
+    Revocations,
+    StoryAsked,
+    StoryTold,
+)
 from shoal.host.net.link import Link, Phase
 from shoal.host.net.listener import Listener
 from shoal.host.net.outbox import Outbox, Total
@@ -103,6 +110,8 @@ class Transport:
         self.counts: Counter[str] = Counter()
         #: A list of revocations came that is newer than ours; whoever stores it calls `learned`.
         self.on_revocations: Callable[[bytes], None] = lambda data: None
+        #: Another host asks for this peer's story, or tells its own.
+        self.on_story: Callable[[Contact, StoryAsked | StoryTold], None] = lambda who, what: None
         inbox.on_room = self._room
 
     async def listen(self, host: str, port: int) -> str:
@@ -345,6 +354,8 @@ class Transport:
             case Revocations(list=data) if self._trust is not None:
                 if self._trust.newer(data):
                     self.on_revocations(data)
+            case StoryAsked() | StoryTold() as said if link.contact is not None:
+                self.on_story(link.contact, said)
             case Hello():
                 raise RemoteError("peer says hello twice")
 

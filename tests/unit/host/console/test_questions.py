@@ -93,6 +93,11 @@ async def ask_everything(hosts: list[Host]) -> None:
     assert story["peer"] == "p1"
     assert len(story["lines"]) == 2
     assert (await ask("trace", thing="none"))["lines"] == []
+    theirs = await ask("trace", peer="p2")
+    assert theirs["peer"] == "p2"
+    assert [line for line in theirs["lines"] if "joins" in line["what"]]
+    with pytest.raises(UserError, match="not in the ring"):
+        await ask("trace", peer="p3")
     with pytest.raises(UserError, match="not known") as raised:
         await ask("everything")
     assert "lookup" in raised.value.hint

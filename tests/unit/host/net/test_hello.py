@@ -10,6 +10,8 @@ from shoal.host.net.hello import (
     Hello,
     Refused,
     Revocations,
+    StoryAsked,
+    StoryTold,
     check,
     refused,
 )
@@ -26,6 +28,8 @@ def test_every_message_has_its_bytes(golden: Callable[[str, str], None]) -> None
         Refused("certificate was revoked"),
         GoodBye(ending=True),
         Revocations(b"\x30\x00"),
+        StoryAsked(4, "ring", 50),
+        StoryTold(4, 9, ((1_000_000, 17, "p3#209", "ring", "successor p9 -> p4"),)),
     ]
     lines = []
     for sample in samples:
