@@ -32,7 +32,8 @@ class Disk:
     def __init__(self, rng: Rng) -> None:
         self._rng = rng
         self.values: dict[str, bytes] = {}
-        #: The number of starts, written by the host itself before a peer begins.
+        #: The incarnation of the last start. A host takes the greater of what it has stored and of
+        #: its wall clock, so it grows whatever the disk says.
         self.incarnation = 0
         self.written = 0
         self._pending: deque[tuple[str, bytes | None]] = deque()
@@ -77,7 +78,6 @@ class Disk:
         """Another disk, with nothing on it."""
         self.values = {}
         self._old = {}
-        self.incarnation = 0
 
     def _apply(self, key: str, value: bytes | None) -> None:
         self.written += 1

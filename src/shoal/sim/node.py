@@ -68,7 +68,7 @@ class Node:
         self.index = index
         self.name = f"p{index}"
         self.address = f"host{index}:1"
-        #: How many identities it has had: a new disk is a new peer at the same address.
+        #: How many identities it has had: another machine is a new peer at the same address.
         self.life = 1
         self.contact = Contact(self.name, self.address, 0)
         #: Peers that have begun here; what belongs to an earlier one is recognised by it.

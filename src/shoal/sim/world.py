@@ -57,10 +57,11 @@ class World(Loop):
         return node
 
     def rename(self, node: Node) -> None:
-        """A host that has lost its disk has lost its identity: its next peer is another one."""
+        """The next peer on this host is another one, with another name and nothing on disk."""
         node.life += 1
         node.name = f"p{node.index}.{node.life}"
         node.disk.wipe()
+        node.disk.incarnation = 0
 
     def start(self, node: Node, seeds: Sequence[str]) -> None:
         """Begin a peer on a host that is down; it joins through these addresses."""

@@ -71,5 +71,5 @@ def test_a_wiped_disk_has_nothing_and_nothing_to_go_back_to() -> None:
     one.remember()
     one.incarnation = 3
     one.wipe()
-    assert (one.values, one.incarnation) == ({}, 0)
+    assert (one.values, one.incarnation) == ({}, 3)
     assert not one.restore()

@@ -4,7 +4,8 @@ When a fault strikes is the same for all: at given seconds (`at_s`), again and a
 mean of random waits), soon after peers were asked something (`after = "Publish"`, with a `chance`),
 or while a host is writing, and then there (`after = "write"`).
 
-    crash       a process is gone; it comes back with the same, an empty or an old disk, or never
+    crash       a process is gone; it comes back with the same, an empty or an old disk, as
+                another peer, or never
     leave       a peer ends in good order, and may come back
     join        a new host starts a peer
     churn       one of the three above, at random
@@ -76,7 +77,9 @@ class Crash(_Base, frozen=True, kw_only=True, tag="crash"):
     who: Who = "any"
     #: Until it is started again; 0 is never.
     down_s: float = 5.0
-    disk: Literal["same", "empty", "old"] = "same"
+    #: What the next peer finds. `empty` is the same name with nothing stored; `another` is a new
+    #: name as well, as when a machine is replaced.
+    disk: Literal["same", "empty", "old", "another"] = "same"
     #: What becomes of writes under way.
     writes: Literal["lost", "torn", "kept"] = "lost"
 
@@ -97,8 +100,10 @@ class Crash(_Base, frozen=True, kw_only=True, tag="crash"):
         return 1 + int(storm.rng.exponential(self.down_s * SECOND))
 
     def _prepare(self, storm: Storm, node: Node) -> None:
-        if self.disk == "empty":
+        if self.disk == "another":
             storm.world.rename(node)
+        elif self.disk == "empty":
+            node.disk.wipe()
         elif self.disk == "old" and node.disk.restore():
             storm.world.mark("an old disk that differs")
 

@@ -42,6 +42,7 @@ def running(storm: Storm) -> int:
 CASES: list[tuple[Fault, str]] = [
     (faults.Crash(at_s=(0,), down_s=2.0), "crash, same disk"),
     (faults.Crash(at_s=(0,), down_s=2.0, disk="empty"), "crash, empty disk"),
+    (faults.Crash(at_s=(0,), down_s=2.0, disk="another"), "crash, another disk"),
     (faults.Crash(at_s=(0,), down_s=0.0), "crash for good"),
     (faults.Crash(at_s=(0,), count=2, who="neighbours"), "crash of 2 neighbours at once"),
     (faults.Leave(at_s=(0,)), "leave"),
@@ -96,9 +97,20 @@ def test_who_crashed_with_the_same_disk_is_the_same_peer_with_a_higher_incarnati
     assert sorted(node.contact.incarnation for node in storm.world.nodes) == [1] * 7 + [2]
 
 
-def test_who_lost_its_disk_is_another_peer() -> None:
+def test_who_lost_what_it_stored_is_the_same_peer_with_a_higher_incarnation() -> None:
     storm = stormy()
+    for node in storm.world.nodes:
+        node.disk.values["toy/count"] = b"3"
     faults.Crash(at_s=(0,), down_s=1.0, disk="empty").strike(storm)
+    storm.world.run_for(20 * SECOND)
+    (back,) = [node for node in storm.world.nodes if node.contact.incarnation == 2]
+    assert back.disk.values == {}
+    assert back.name == f"p{back.index}"
+
+
+def test_who_was_replaced_is_another_peer() -> None:
+    storm = stormy()
+    faults.Crash(at_s=(0,), down_s=1.0, disk="another").strike(storm)
     storm.world.run_for(20 * SECOND)
     names = [node.name for node in storm.world.nodes]
     assert sum(name.endswith(".2") for name in names) == 1
