@@ -20,7 +20,7 @@ Durations are compared, never instants of two peers. Two halves of a ring that p
 `removed_life_us` both stay sound: what one removed then comes back from the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from shoal.control.gossip.config import GossipConfig
 from shoal.control.gossip.messages import (
@@ -43,12 +43,16 @@ from shoal.kernel.time import Instant
 __all__ = ["COMPARE", "Comparing", "cut", "size_of"]
 
 COMPARE = "gossip/compare"
-#: Names in one summary, if no single bucket has more.
-_ENTRIES_MAX = 1_000
-#: Comparisons one after the other with one neighbour, as long as something was exchanged.
+#: Bytes of names in one summary, and names wanted at once; far below a frame, beside facts.
+_SUMMARY_BYTES_MAX = 300_000
+_WANTS_MAX = 500
+#: Comparisons one after the other with one neighbour in which this peer learned nothing new.
 _ROUNDS_MAX = 4
-#: Bytes of a fact beside its body, for cutting messages: names are mostly short.
-_FACT_BYTES = 64
+#: Messages of facts at once; what is left comes in the next round. It bounds what a small question
+#: can make a peer say, and hold in memory.
+_GIVES_MAX = 8
+#: Bytes of a fact or a name beside its texts and its body, at most: numbers and framing.
+_FRAMING_BYTES = 64
 
 _Name = tuple[str, str]
 
@@ -56,7 +60,17 @@ _Name = tuple[str, str]
 class _Session:
     """A comparison this peer has asked for."""
 
-    __slots__ = ("due", "moved", "open", "partner", "round", "settles", "token", "tried")
+    __slots__ = (
+        "due",
+        "learned",
+        "moved",
+        "open",
+        "partner",
+        "round",
+        "settles",
+        "token",
+        "tried",
+    )
 
     def __init__(self, partner: Contact) -> None:
         self.partner = partner
@@ -64,9 +78,11 @@ class _Session:
         self.due = 0
         self.tried = 0
         self.round = 0
-        #: Summaries without an answer yet, and whether facts went either way in this round.
+        #: Summaries without an answer yet; whether facts went either way in this round, and
+        #: whether any was new here.
         self.open = 0
         self.moved = False
+        self.learned = False
         #: The partner was sound for longer than this peer was away.
         self.settles = False
 
@@ -202,6 +218,7 @@ class Comparing:
         session.due = now + self._config.compare_wait_us
         session.open = 0
         session.moved = False
+        session.learned = False
         out.append(Send(session.partner, Compare(session.token, self._store.digest)))
 
     def _session(self, sender: Contact, token: int) -> _Session | None:
@@ -226,26 +243,44 @@ class Comparing:
             self._end(session, now)
             return
         session.due = now + self._config.compare_wait_us
+        for chunk, entries in self._summaries(differing):
+            session.open += 1
+            out.append(Send(sender, Summary(session.token, chunk, entries)))
+
+    def _summaries(
+        self, buckets: Sequence[int]
+    ) -> Iterator[tuple[tuple[int, ...], tuple[Entry, ...]]]:
+        """What is in these buckets, several to a message as far as they fit.
+
+        Of a bucket that does not fit at all some names are left out, others each time; the
+        neighbour then gives facts that are here already.
+        """
         chunk: list[int] = []
         entries: list[Entry] = []
-        for bucket in differing:
+        size = 0
+        for bucket in buckets:
             found = self._store.entries(bucket)
-            if entries and len(entries) + len(found) > _ENTRIES_MAX:
-                session.open += 1
-                out.append(Send(sender, Summary(session.token, tuple(chunk), tuple(entries))))
-                chunk, entries = [], []
+            more = sum(_entry_size(entry) for entry in found)
+            if chunk and size + more > _SUMMARY_BYTES_MAX:
+                yield tuple(chunk), tuple(entries)
+                chunk, entries, size = [], [], 0
+            while more > _SUMMARY_BYTES_MAX:
+                more -= _entry_size(found.pop(self._rng.below(len(found))))
             chunk.append(bucket)
             entries += found
-        session.open += 1
-        out.append(Send(sender, Summary(session.token, tuple(chunk), tuple(entries))))
+            size += more
+        yield tuple(chunk), tuple(entries)
 
-    def given(self, sender: Contact, message: Give, now: Instant, out: list[Effect]) -> list[_Name]:
+    def given(
+        self, sender: Contact, message: Give, now: Instant, out: list[Effect], *, learned: bool
+    ) -> list[_Name]:
         """After the facts were taken: give what is wanted; returns names that must be forgotten."""
         session = self._session(sender, message.token)
         if session is None or not session.open:
             return []
         session.due = now + self._config.compare_wait_us
         session.moved = session.moved or bool(message.facts or message.wants)
+        session.learned = session.learned or learned
         wanted: list[_Name] = []
         forget: list[_Name] = []
         for want in message.wants:
@@ -268,7 +303,7 @@ class Comparing:
         return learned is not None and learned <= self.doubt_from
 
     def _next(self, session: _Session, now: Instant, out: list[Effect]) -> None:
-        session.round += 1
+        session.round = 0 if session.learned else session.round + 1
         if session.moved and session.round < _ROUNDS_MAX:
             session.tried = 1
             self._ask(session, now, out)
@@ -291,7 +326,7 @@ class Comparing:
             out.append(Send(sender, buckets))
 
     def summary(self, sender: Contact, message: Summary, now: Instant, out: list[Effect]) -> None:
-        """Give what the asker lacks and say what is lacking here."""
+        """Give what the asker lacks, or a part of it, and say what is lacking here."""
         if self.doubt_from is not None:
             return
         names, wants = self._store.compare(message.buckets, message.entries)
@@ -299,12 +334,21 @@ class Comparing:
         for facts in pieces[:-1]:
             out.append(Send(sender, Give(message.token, facts)))
         rest = pieces[-1] if pieces else ()
-        out.append(Send(sender, Give(message.token, rest, tuple(wants), True)))
+        out.append(Send(sender, Give(message.token, rest, tuple(wants[:_WANTS_MAX]), True)))
 
     def _cut(self, names: Sequence[_Name], now: Instant) -> list[tuple[Fact, ...]]:
-        told = [self._store.told(name, now) for name in names]
-        facts = [fact for fact in told if fact is not None]
-        return cut(facts, self._config.message_bytes_max)
+        """The first of these facts, in pieces that fit into messages."""
+        bytes_max = self._config.message_bytes_max
+        left = _GIVES_MAX * bytes_max
+        facts: list[Fact] = []
+        for name in names:
+            fact = self._store.told(name, now)
+            if fact is not None:
+                left -= size_of(fact)
+                if left < 0:
+                    break
+                facts.append(fact)
+        return cut(facts, bytes_max)
 
     def _arm(self, out: list[Effect]) -> None:
         dues = [self._periodic, *(one.due for one in self._sessions.values())]
@@ -316,8 +360,18 @@ class Comparing:
 
 
 def size_of(fact: Fact) -> int:
-    """About as many bytes as it takes in a message."""
-    return _FACT_BYTES + len(fact.topic) + len(fact.key) + len(fact.body or b"")
+    """The most bytes it can take in a message."""
+    texts = _length(fact.topic) + _length(fact.key) + _length(fact.version.writer)
+    return _FRAMING_BYTES + texts + len(fact.body or b"")
+
+
+def _entry_size(entry: Entry) -> int:
+    texts = _length(entry.topic) + _length(entry.key) + _length(entry.version.writer)
+    return _FRAMING_BYTES + texts
+
+
+def _length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def cut(facts: Sequence[Fact], bytes_max: int) -> list[tuple[Fact, ...]]:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from shoal.kernel.errors import LocalError
 from shoal.kernel.time import HOUR, MILLISECOND, MINUTE, SECOND
 
-__all__ = ["GossipConfig"]
+__all__ = ["MESSAGE_BYTES_MAX", "OVERHEAD_BYTES_MAX", "GossipConfig"]
 
 #: A fact's topic, key, version and framing at most, beside its body: what `messages.py` allows.
-OVERHEAD_BYTES_MAX = 1_024
-#: Below `wire.frames.FRAME_BYTES_MAX`, so that a message always fits its frame.
-_FRAME_ROOM_BYTES = 1_000_000
+OVERHEAD_BYTES_MAX = 1_280
+#: The most that facts of one message may take. Far below `wire.frames.FRAME_BYTES_MAX`, so that a
+#: message fits its frame, whatever else it says.
+MESSAGE_BYTES_MAX = 600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +89,9 @@ class GossipConfig:
             "20 * compare_every_us or more: everybody hears of a removal before it is forgotten",
         )
         _require(
-            self.body_bytes_max + OVERHEAD_BYTES_MAX <= self.message_bytes_max <= _FRAME_ROOM_BYTES,
+            self.body_bytes_max + OVERHEAD_BYTES_MAX <= self.message_bytes_max <= MESSAGE_BYTES_MAX,
             "message_bytes_max",
-            f"body_bytes_max + {OVERHEAD_BYTES_MAX} to {_FRAME_ROOM_BYTES}",
+            f"body_bytes_max + {OVERHEAD_BYTES_MAX} to {MESSAGE_BYTES_MAX}",
         )
         _require(1 <= self.facts_max <= 65_536, "facts_max", "1 to 65,536")
         _require(self.waves_max >= 1, "waves_max", "1 or more")

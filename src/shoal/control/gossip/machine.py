@@ -23,7 +23,7 @@ from typing import Any
 from msgspec import Struct
 
 from shoal.control.gossip.compare import Comparing, cut, size_of
-from shoal.control.gossip.config import GossipConfig
+from shoal.control.gossip.config import MESSAGE_BYTES_MAX, GossipConfig
 from shoal.control.gossip.messages import (
     MESSAGES,
     NAME_CHARS_MAX,
@@ -291,7 +291,8 @@ class GossipMachine:
             learned = True
             if told.row >= self._config.rows_max:
                 self._pass_on(told, now, out)
-        for name in self._comparing.given(event.sender, give, now, out):
+        over = self._comparing.given(event.sender, give, now, out, learned=learned)
+        for name in over:
             self._forget(name, out)
         if learned:
             for neighbour in (self._predecessor, *self._spreading.order.contacts[:1]):
@@ -311,14 +312,25 @@ class GossipMachine:
     # --- facts ----------------------------------------------------------------------------------
 
     def _check(self, facts: Sequence[Fact]) -> None:
-        """Counters grow by one; one that leaps would use up the room for all that follow."""
+        """Refuse what no honest peer says.
+
+        Counters grow by one; one that leaps would use up the room for all that follow. Messages
+        stay far below a frame, so that they can be passed on.
+        """
         limit = self._store.counter + _LEAP_MAX
+        size = 0
         for fact in facts:
+            size += size_of(fact)
             if fact.version.counter > limit:
                 raise RemoteError(
                     f"fact {fact.key!r} of topic {fact.topic} has a counter that cannot be",
                     detail=f"{fact.version.counter} where {limit} is far away already",
                 )
+        if size > MESSAGE_BYTES_MAX:
+            raise RemoteError(
+                "facts of one message are too large together",
+                detail=f"{size} bytes of at most {MESSAGE_BYTES_MAX}",
+            )
 
     def _take(self, fact: Fact, now: Instant, out: list[Effect]) -> bool:
         if not self._store.take(fact, now):

@@ -7,6 +7,7 @@ from msgspec import Struct
 from shoal.control.gossip.compare import COMPARE, Comparing, cut
 from shoal.control.gossip.config import GossipConfig
 from shoal.control.gossip.messages import (
+    MESSAGES,
     Buckets,
     Compare,
     Fact,
@@ -15,11 +16,12 @@ from shoal.control.gossip.messages import (
     Summary,
     Version,
 )
-from shoal.control.gossip.state import Store
+from shoal.control.gossip.state import Store, _bucket
 from shoal.kernel.effects import Effect, Send, SetTimer
 from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import HOUR, SECOND
+from shoal.wire.codec import Codec
 
 CONFIG = replace(GossipConfig(), message_bytes_max=20_000)
 
@@ -65,9 +67,8 @@ class Side:
             case Summary():
                 comparing.summary(who, message, now, out)
             case Give():
-                for one in message.facts:
-                    self.store.take(one, now)
-                for name in comparing.given(who, message, now, out):
+                new = [self.store.take(one, now) for one in message.facts]
+                for name in comparing.given(who, message, now, out, learned=any(new)):
                     self.store.drop(name)
                     self.forgotten.append(name[1])
             case _:
@@ -126,6 +127,29 @@ def test_a_newcomer_gets_everything_in_messages_that_fit() -> None:
     assert [give.last for give in gives] == [False] * (len(gives) - 1) + [True]
 
 
+def test_a_large_store_comes_in_rounds_each_of_bounded_size() -> None:
+    """Nobody is made to say, or to hold, more than some messages at once."""
+    facts = [fact(f"q{number}", 1, b"y" * 10_000) for number in range(200)]
+    one, other = Side("a"), Side("b", *facts)
+    compare(one, other)
+    assert one.store.digest == other.store.digest
+    size = 0
+    for message in other.said:
+        if isinstance(message, Give):
+            size += sum(len(given.body or b"") for given in message.facts)
+            assert size <= 8 * CONFIG.message_bytes_max
+            size = 0 if message.last else size
+    assert kinds(one).count("Compare") > 10
+
+
+def test_a_neighbour_that_cannot_take_is_not_asked_for_ever() -> None:
+    one, other = Side("a", fact("q1"), fact("q2")), Side("b")
+    other.store._facts_max = 1
+    compare(one, other)
+    assert kinds(one).count("Compare") == 4
+    assert one.comparing.done == 1
+
+
 def test_many_names_take_several_summaries() -> None:
     facts = [fact(f"q{number}") for number in range(3_000)]
     one, other = Side("a", *facts), Side("b", *facts, fact("more"))
@@ -135,7 +159,28 @@ def test_many_names_take_several_summaries() -> None:
     apart = Side("c", *[fact(f"r{number}") for number in range(3_000)])
     compare(apart, other)
     assert apart.store.digest == other.store.digest
-    assert kinds(apart).count("Summary") > 3
+    assert kinds(apart).count("Summary") >= 3
+
+
+def test_names_of_any_length_fit_into_frames() -> None:
+    """The longest topics, keys and writers, in letters of four bytes, all in few buckets."""
+    long = [
+        Fact(
+            "\U0001f41f" * 32,
+            f"{number:08d}" + "\U0001f41f" * 120,
+            Version(1, "\U0001f41f" * 128, 1),
+            b"",
+        )
+        for number in range(8_000)
+    ]
+    crowded = [one for one in long if _bucket(one.name) < 2][:400]
+    one, other = Side("a", *crowded, *[fact(f"q{number}") for number in range(3_000)]), Side("b")
+    compare(one, other)
+    codec = Codec(MESSAGES)
+    assert max(len(codec.encode(message, 1)) for message in (*one.said, *other.said)) < 1 << 20
+    assert len(other.store) > 1_000
+    compare(other, one)
+    assert one.store.digest == other.store.digest
 
 
 def test_without_an_answer_it_asks_again_and_then_waits_for_the_next_time() -> None:

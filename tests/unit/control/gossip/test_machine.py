@@ -235,13 +235,16 @@ def test_a_store_that_filled_up_while_broadcasts_waited_refuses_them() -> None:
     assert isinstance(second, UserError)
 
 
-def test_a_counter_that_leaps_is_the_senders_mistake_and_changes_nothing() -> None:
+def test_what_no_honest_peer_says_is_refused_and_changes_nothing() -> None:
     machine = alone()
     good = Fact("query", "q1", Version(1, "x", 1), b"x")
     bad = Fact("query", "q2", Version(1 << 52, "x", 1), b"x")
     for message in (Spread("x", 1, 1, ME.key, ME.key, (good, bad), 1), Give(1, (good, bad))):
         with pytest.raises(RemoteError, match="counter"):
             machine.handle(Received(OTHER, message), 0)
+    large = [Fact("query", f"q{n}", Version(1, "x", 1), bytes(100_000)) for n in range(7)]
+    with pytest.raises(RemoteError, match="too large together"):
+        machine.handle(Received(OTHER, Give(1, tuple(large))), 0)
     with pytest.raises(RemoteError, match="64 buckets"):
         machine.handle(Received(OTHER, Buckets(1, (0,), 1)), 0)
     assert machine.digest == 0
