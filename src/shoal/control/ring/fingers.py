@@ -41,7 +41,7 @@ class Fingers:
         self._next_at = now + self._desk.config.finger_period
         wanted = table.powers()
         self._tried = {power: None for power in wanted if power in self._tried}
-        fresh = [power for power in wanted if power not in self._tried]
+        fresh = [p for p in wanted if p not in self._tried and p not in table.fingers]
         if fresh:
             # The farthest first: it is what look-ups miss most.
             self._look_up(fresh[-1], now)

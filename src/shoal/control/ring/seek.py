@@ -141,10 +141,9 @@ class Seeker:
         if table.owns(search.key):
             self._end(search, table.me)
             return True
-        first = table.successors[0] if table.successors else None
-        if first is not None and table.gap_of_key(search.key) <= table.gap(first):
+        if table.is_firsts(search.key):
             search.behind = table.successors[1 : 1 + CLOSER_MAX]
-            self._end(search, first)
+            self._end(search, table.successors[0])
             return True
         return False
 
@@ -256,8 +255,8 @@ class Seeker:
             behind = table.successors[:CLOSER_MAX]
             desk.send(sender, Stepped(message.request, table.me, behind, ()))
             return
-        successors = table.successors
-        if successors and 0 < table.gap_of_key(key) <= table.gap(successors[0]):
+        if table.is_firsts(key):
+            successors = table.successors
             behind = successors[1 : 1 + CLOSER_MAX]
             desk.send(sender, Stepped(message.request, successors[0], behind, ()))
             return

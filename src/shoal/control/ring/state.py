@@ -155,6 +155,9 @@ class Table:
         self.changes = 0
         self._place = int.from_bytes(me.key)
         self._route: tuple[list[int], list[Contact]] | None = None
+        #: Gaps of predecessor and first successor: every look-up that passes asks for them.
+        self._gap_before: int | None = None
+        self._gap_first = 0
 
     def gap(self, contact: Contact) -> int:
         """How far clockwise of me it stands; 0 is me."""
@@ -170,6 +173,7 @@ class Table:
         """Another predecessor, or none known."""
         if contact != self.predecessor:
             self.predecessor = contact
+            self._gap_before = None if contact is None else self.gap(contact)
             self.version += 1
             self.changes += 1
 
@@ -189,6 +193,7 @@ class Table:
         if successors == self.successors:
             return False
         self.successors = successors
+        self._gap_first = self.gap(successors[0]) if successors else 0
         self.version += 1
         self.changes += 1
         self._route = None
@@ -233,10 +238,14 @@ class Table:
 
     def owns(self, key: Key) -> bool:
         """Whether a key is mine: behind my predecessor, or anywhere if I know of nobody."""
-        if self.predecessor is None:
+        if self._gap_before is None:
             return not self.successors or key == self.me.key
         gap = self.gap_of_key(key)
-        return gap == 0 or gap > self.gap(self.predecessor)
+        return gap == 0 or gap > self._gap_before
+
+    def is_firsts(self, key: Key) -> bool:
+        """Whether a key belongs to my first successor: it lies behind me, and not behind it."""
+        return 0 < self.gap_of_key(key) <= self._gap_first
 
     def route(self) -> tuple[list[int], list[Contact]]:
         """Successors and fingers with their gaps, both ascending, each peer once."""
@@ -271,7 +280,10 @@ class Table:
         gaps = [self.gap(contact) for contact in self.successors]
         if len(gaps) > self.successors_max or gaps != sorted(dict.fromkeys(gaps)) or 0 in gaps:
             raise LocalError(f"R2: successors of {self.me.name} are not in order")
-        if self.predecessor is not None and self.predecessor.name == self.me.name:
+        before = None if self.predecessor is None else self.gap(self.predecessor)
+        if before != self._gap_before or self._gap_first != (gaps[0] if gaps else 0):
+            raise LocalError(f"R2: {self.me.name} decides by gaps of neighbours it no longer has")
+        if before == 0:
             raise LocalError(f"R2: {self.me.name} is its own predecessor")
         first = self.powers().start if len(self.successors) == self.successors_max else 0
         for power, contact in self.fingers.items():

@@ -106,7 +106,11 @@ def test_R2_lists_out_of_order_are_found() -> None:
     with pytest.raises(LocalError, match="R2"):
         made.validate()
     made = table()
-    made.predecessor = ME
+    made.set_predecessor(ME)
+    with pytest.raises(LocalError, match="R2"):
+        made.validate()
+    made = table()
+    made.predecessor = RING[7]
     with pytest.raises(LocalError, match="R2"):
         made.validate()
     made = table()
