@@ -10,7 +10,7 @@ A write takes time. Until it is done it is *pending*, and a crash decides its fa
 A restart may also find the disk of an earlier moment (`old`), of which a copy is kept now and
 then, or an empty one.
 
-Not here   who waits for the write (`world.py`); the real store (host/).
+Not here   who waits for the write (`loop.py`); the real store (host/).
 """
 
 from collections import deque

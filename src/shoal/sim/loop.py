@@ -18,6 +18,7 @@ Not here   when peers begin and end (`world.py`).
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
@@ -280,7 +281,7 @@ class Loop:
             if asker is None:
                 error = LocalError(f"request {effect.request} is answered, but nobody waits for it")
                 raise self._failed(node.name, error)
-            asker.answered(node, effect.request, effect.result)
+            self._check(partial(asker.answered, node, effect.request, effect.result))
         elif type(effect) is Command:
             self.probes["command for a data plane"] += 1
         else:

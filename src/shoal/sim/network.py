@@ -21,7 +21,7 @@ A message that a partition swallows is not noticed by its sender until its host 
 Speed: `arrival` is called for every message. One number decides whether anything odd happens to
 it; state of single links is kept only while they are clogged.
 
-Not here   who sends what (`world.py`); when faults begin and end (`faults.py`).
+Not here   who sends what (`loop.py`); when faults begin and end (`runs/faults.py`).
 """
 
 import math

@@ -8,7 +8,7 @@
 This file is the life of hosts: start, crash, stop, pause, slow, clocks; and what checkers are told.
 
 Not here   the loop that carries events and effects (`loop.py`); what goes wrong and when
-           (`faults.py`); what must hold (`checkers/`); what peers are asked (`workload.py`).
+           (`runs/faults.py`); what must hold (`checkers/`); what peers are asked (`runs/load.py`).
 """
 
 from collections import Counter
@@ -79,7 +79,7 @@ class World(Loop):
         node.started_at = self.now
         self.say(node, f"start {node.name} incarnation {incarnation}")
         for checker in self.checkers:
-            checker.up(node)
+            self._check(partial(checker.up, node))
         self._handle(node, Started(dict(node.disk.values)))
 
     def crash(self, node: Node, *, writes: str = "lost") -> None:
@@ -178,10 +178,6 @@ class World(Loop):
         """The faults that are on."""
         return [fault for fault, count in self._disturbances.items() if count > 0]
 
-    def under_way(self) -> list[str]:
-        """Faults that are on now."""
-        return [fault for fault, count in self._disturbances.items() if count > 0]
-
     def quiet_for(self) -> int:
         """Microseconds since the last fault ended; 0 while there is one."""
         if any(self._disturbances.values()):
@@ -225,7 +221,7 @@ class World(Loop):
         for checker in self.checkers:
             self._check(partial(checker.down, node))
         for request, asker in asked.items():
-            asker.lost(node, request)
+            self._check(partial(asker.lost, node, request))
 
     def _guard(self, node: Node, what: Callable[[], None]) -> None:
         try:

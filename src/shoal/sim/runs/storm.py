@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import SECOND, Instant
 from shoal.sim.network import Weather
-from shoal.sim.node import DOWN, PAUSED, UP, Node
+from shoal.sim.node import PAUSED, UP, Node
 from shoal.sim.world import World
 
 __all__ = ["WRITE", "Storm", "Strike"]
@@ -180,7 +180,8 @@ class Storm:
         """Start a peer on this host after a while."""
 
         def start() -> None:
-            if self._coming_back.pop(node.index, None) is not None and node.state == DOWN:
+            if self._coming_back.pop(node.index, None) is not None and not node.running:
+                self.world.crash(node)  # one that still writes its last words
                 prepare(node)
                 self.world.start(node, self.seeds())
                 self.world.mark("restart")

@@ -1,9 +1,11 @@
 """Hooks: called when they should be, and free when they are not overridden."""
 
+import pytest
+
 from shoal.kernel.time import SECOND
 from shoal.sim.checkers.base import Checker, Violation
 from shoal.sim.node import Node
-from shoal.sim.world import World
+from shoal.sim.world import Failed, World
 from tests.unit.sim.toy import toy_peer
 
 
@@ -53,3 +55,47 @@ def test_a_violation_names_its_promise() -> None:
     violation = Violation("R2", "two rings")
     assert str(violation) == "R2: two rings"
     assert (violation.promise, violation.what) == ("R2", "two rings")
+
+
+class Broken(Checker):
+    """Finds fault with whatever hook a test names."""
+
+    name = "broken"
+
+    def __init__(self, hook: str) -> None:
+        self.hook = hook
+
+    def _look(self, hook: str) -> None:
+        if hook == self.hook:
+            raise Violation("X9", f"found in {hook}")
+
+    def up(self, node: Node) -> None:
+        self._look("up")
+
+    def down(self, node: Node) -> None:
+        self._look("down")
+
+    def every_second(self) -> None:
+        self._look("every_second")
+
+    def calm(self) -> None:
+        self._look("calm")
+
+    def settled(self) -> None:
+        self._look("settled")
+
+    def at_end(self) -> None:
+        self._look("at_end")
+
+
+@pytest.mark.parametrize("hook", ["up", "down", "every_second", "calm", "settled", "at_end"])
+def test_a_violation_in_any_hook_is_a_failed_run(hook: str) -> None:
+    world = World(1, toy_peer, checkers=[Broken(hook)])
+    node = world.add_host()
+    with pytest.raises(Failed, match=f"X9: found in {hook}"):
+        world.start(node, [])
+        world.run_for(2 * SECOND)
+        world.crash(node)
+        world.calm()
+        world.settle()
+        world.finish()
