@@ -1,29 +1,30 @@
 """Hostile messages for a whole peer: what decodes may still say anything.
 
-A peer of all machines is started, joins others that exist only as names, and is given messages
-made of values that are broken in their meaning, not in their bytes: keys of wrong length, lists
-too long or out of order, contradictions, answers nobody asked for. In between its timers fire and
-time leaps. It must refuse or go on, and stay valid: anything but a RemoteError inside the peer is
-a defect of ours.
+One to four whole peers live on a perfect network (tests/perfect.py), hold records and facts, and
+are given messages that are broken in their meaning, not in their bytes: keys of wrong length, lists
+too long or out of order, contradictions, answers nobody asked for, peers that exist only as names.
+In between they talk to each other, their timers fire and time leaps. They must refuse or go on, and
+stay valid: anything but a RemoteError inside a peer is a defect of ours.
+
+That a peer decides *well* while members of its mesh lie is not asked: certificates keep liars out.
 """
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
 
-from shoal.kernel.effects import CancelTimer, Send, SetTimer
-from shoal.kernel.events import Event, Received, Started, Stopping, TimerFired, Unreachable
+from shoal.control.directory.messages import Publish, StreamRecord, Watch
+from shoal.control.gossip.messages import Broadcast
+from shoal.kernel.events import Event, Received, Unreachable
 from shoal.kernel.keys import Contact, key_of_name
-from shoal.kernel.rng import Rng
 from shoal.kernel.time import MINUTE, SECOND
-from shoal.peer.build import PeerConfig, build_machines
+from shoal.peer.build import PeerConfig
 from shoal.peer.messages import MESSAGES
-from shoal.peer.peer import Peer
 from shoal.peer.standing import StandingConfig
-from tests.checked import Checked
+from tests.perfect import PerfectNetwork
 from tests.samples import samples
 
 __all__ = ["PeerFuzzer"]
@@ -32,69 +33,75 @@ _PATIENT = StandingConfig(forgive_s=1, limit_faults=1_000_000, faults_max=1_000_
 _NUMBERS = (0, 1, 2, 3, 7, 64, 255, 65_536, (1 << 31) - 1, 1 << 53, (1 << 63) - 1, -1, -(1 << 63))
 
 
+class _Network(PerfectNetwork):
+    """Remembers what was said last."""
+
+    def __init__(self, *, seed: int, config: PeerConfig) -> None:
+        super().__init__(seed=seed, config=config)
+        self.said: deque[Struct] = deque(maxlen=30)
+
+    def _send(self, name: str, to: Contact, message: Struct) -> None:
+        self.said.append(message)
+        super()._send(name, to, message)
+
+
 class PeerFuzzer:
-    """One peer after the other, each given some thousand messages that are not to be trusted."""
+    """One small mesh after the other, each given some thousand messages not to be trusted."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._random = random.Random(seed)
-        self._samples: list[object] = [
-            msgspec.to_builtins(sample, builtin_types=(bytes,))
-            for kind in MESSAGES.values()
-            for _, sample in samples(kind)
-        ]
         self._kinds = [kind for kind in MESSAGES.values() for _ in samples(kind)]
+        self._samples = [_plain(one) for kind in MESSAGES.values() for _, one in samples(kind)]
         self.names = [f"p{number}" for number in range(12)]
         self.counts: Counter[str] = Counter()
         self._begin()
 
     def _begin(self) -> None:
-        """Another peer: the first of a ring, or one that joins."""
-        self.counts["peers"] += 1
-        me = Contact("p0", "p0:1", 1)
+        """Another mesh: one peer that begins a ring or finds none, or four that know each other."""
+        self.counts["meshes"] += 1
         config = PeerConfig(standing=_PATIENT)
-        if self._random.random() < 0.5:
-            config = config.joining("p1:1")
-        rng = Rng(self._seed, f"peer/{self.counts['peers']}")
-        machines = [Checked(machine) for machine in build_machines(me, config, rng)]
-        self.peer = Peer(me, machines, story_lines_max=20, standing=config.standing)
-        self._timers: dict[str, int] = {}
-        self._said: list[Struct] = []
-        self._now = SECOND
-        self._give(Started({}))
+        self._net = _Network(seed=self._seed * 1_000_003 + self.counts["meshes"], config=config)
+        first = self.names[:1]
+        if self._random.random() < 0.4:
+            self._net.start(*first, *self._random.choice(((), ("p1",))))
+            return
+        for name in self.names[:4]:
+            self._net.start(name, *first[: name != first[0]])
+            self._net.run_for(SECOND)
+        for name in self.names[:2]:
+            me = self._net.peers[name].me
+            record = StreamRecord(key_of_name("p5"), me, f"ingest-{name}")
+            self._net.ask(name, Publish((record,)))
+            self._net.ask(name, Broadcast("query", name, b"text"))
+            self._net.ask(name, Watch(key_of_name("p5")))
+        self._net.run_for(self._random.choice((SECOND, MINUTE)))
 
     def step(self) -> None:
-        """One event."""
+        """One event that should not be, or a while of ordinary life."""
         draw = self._random.random()
-        if draw < 0.15 and self._timers:
-            timer = min(self._timers, key=self._timers.__getitem__)
-            self._now = max(self._now, self._timers.pop(timer))
-            self._give(TimerFired(timer))
-        elif draw < 0.17:
-            self._now += self._random.choice((SECOND, MINUTE, 100 * MINUTE))
-        elif draw < 0.19:
-            self._give(Unreachable(self._contact(1)))
-        elif draw < 0.1901:
-            self._give(Stopping())
+        name = self._random.choice(list(self._net.peers))
+        if draw < 0.04:
+            self._net.run_for(self._random.choice((10_000, 100_000, SECOND)))
+        elif draw < 0.05:
+            self._give(name, Unreachable(self._contact(name)))
+        elif draw < 0.0502:
+            self._net.leap(self._random.choice((MINUTE, 100 * MINUTE)))
+        elif draw < 0.0505:
             self._begin()
-        elif draw < 0.1910:
+        elif draw < 0.0507:
+            self._net.stop(name)
             self._begin()
         else:
-            self._give(Received(self._contact(1), self._message(), self._random.getrandbits(16)))
+            cause = self._random.getrandbits(16)
+            self._give(name, Received(self._contact(name), self._message(), cause))
 
-    def _give(self, event: Event) -> None:
+    def _give(self, name: str, event: Event) -> None:
         self.counts[type(event).__name__] += 1
-        refused = self.peer.refused
-        for effect in self.peer.handle(event, self._now):
-            match effect:
-                case SetTimer(timer=timer, at=at):
-                    self._timers[timer] = at
-                case CancelTimer(timer=timer):
-                    self._timers.pop(timer, None)
-                case Send(message=message):
-                    self._said = [*self._said[-30:], message]
-        self.counts["refused"] += self.peer.refused - refused
-        self.peer.validate()
+        peer = self._net.peers[name]
+        refused = peer.refused
+        self._net.give(name, event)
+        self.counts["refused"] += peer.refused - refused
 
     # --- values ---------------------------------------------------------------------------------
 
@@ -103,10 +110,10 @@ class PeerFuzzer:
         while True:
             number = self._random.randrange(len(self._kinds))
             kind, start = self._kinds[number], self._samples[number]
-            if self._said and self._random.random() < 0.4:
-                # What the peer itself says has the right numbers in it: requests, keys, versions.
-                said = self._random.choice(self._said)
-                start = msgspec.to_builtins(said, builtin_types=(bytes,))
+            if self._net.said and self._random.random() < 0.4:
+                # What peers themselves say has the right numbers in it: requests, keys, versions.
+                said = self._random.choice(self._net.said)
+                start = _plain(said)
                 kind = type(said) if self._random.random() < 0.5 else kind
             broken = self._broken(start, 0)
             try:
@@ -159,11 +166,16 @@ class PeerFuzzer:
         else:
             items += items * self._random.choice((1, 5, 70))
 
-    def _contact(self, first: int = 0) -> Contact:
-        """Somebody; a message's sender is never this peer, because its certificate is its own."""
-        name = self._random.choice(self.names[first:])
+    def _contact(self, other_than: str = "") -> Contact:
+        """Somebody; a sender is never the peer itself, because its certificate is its own."""
+        name = self._random.choice([one for one in self.names if one != other_than])
         return Contact(name, f"{name}:1", self._random.choice((1, 1, 1, 2, 0)))
 
     @staticmethod
     def _fields(contact: Contact) -> Sequence[object]:
         return contact.name, contact.address, contact.incarnation
+
+
+def _plain(message: Struct) -> object:
+    """A message as lists and values."""
+    return msgspec.to_builtins(message, builtin_types=(bytes,))
