@@ -91,11 +91,16 @@ class Broken(Checker):
 @pytest.mark.parametrize("hook", ["up", "down", "every_second", "calm", "settled", "at_end"])
 def test_a_violation_in_any_hook_is_a_failed_run(hook: str) -> None:
     world = World(1, toy_peer, checkers=[Broken(hook)])
-    node = world.add_host()
     with pytest.raises(Failed, match=f"X9: found in {hook}"):
-        world.start(node, [])
-        world.run_for(2 * SECOND)
-        world.crash(node)
-        world.calm()
-        world.settle()
-        world.finish()
+        live(world)
+
+
+def live(world: World) -> None:
+    """A life with everything that checkers are told."""
+    node = world.add_host()
+    world.start(node, [])
+    world.run_for(2 * SECOND)
+    world.crash(node)
+    world.calm()
+    world.settle()
+    world.finish()
