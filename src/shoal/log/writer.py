@@ -303,12 +303,25 @@ class Writer:
             chosen = plan_merge(self._live.values(), self._upkeep)
             if not chosen:
                 break
-            whole = merge(self.table, chosen, mark=self._fence.mark, event_time=self._event_time)
+            whole = self._merge(chosen)
             sync_folder((self.table.path / whole.path).parent)
             self._trace("merged")
             self._apply(Change(kind="compact", moved=[whole], gone=chosen), mark=self._fence.mark)
             merged += len(chosen)
         return merged
+
+    def _merge(self, chosen: Sequence[Segment]) -> Segment:
+        try:
+            return merge(self.table, chosen, mark=self._fence.mark, event_time=self._event_time)
+        except FileNotFoundError as error:
+            # A later owner has merged and swept what this one still believes in: then that is
+            # the news.
+            self._fence.reopen()
+            raise StorageError(
+                f"a segment of {self.instance} is gone",
+                detail=str(error),
+                hint="somebody deleted files of the table; restore them from a backup",
+            ) from error
 
     def _check_step(
         self, step: int, segments: Sequence[Segment], transactions: Mapping[str, int]

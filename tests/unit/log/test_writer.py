@@ -257,3 +257,30 @@ def test_L3_an_owner_whose_files_were_swept_learns_that_it_is_fenced(opened: Roo
     (old.table.path / segments[0].path).unlink()
     with pytest.raises(Fenced):
         old.commit(step=1, segments=segments, transactions={})
+
+
+def test_L3_an_owner_whose_segments_were_merged_away_learns_that_it_is_fenced(
+    opened: Root,
+) -> None:
+    """It slept before its own merge; the segments that it wants to merge are swept meanwhile."""
+    first = owner(opened, MERGING)
+    steps(first, 4)
+    second = owner(opened, Upkeep(merge_from=4, sweep_every_s=0.0, grace_s=0.0))
+    kept = second.housekeep(horizon=None)
+    assert (kept.merged, kept.deleted) == (4, 4)
+    with pytest.raises(Fenced):
+        first.housekeep(horizon=None)
+    steps(second, 1)
+
+
+def test_a_segment_that_somebody_deleted_is_said_to_be_gone(root: Path) -> None:
+    """By its owner, who is not fenced: the files are missing for everybody."""
+    opened = Root.open(root)
+    create(opened)
+    only = owner(opened, MERGING)
+    steps(only, 4)
+    gone = next(iter(only.live))
+    (only.table.path / gone).unlink()
+    with pytest.raises(StorageError, match="is gone") as caught:
+        only.housekeep(horizon=None)
+    assert gone in caught.value.detail
