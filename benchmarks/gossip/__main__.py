@@ -30,6 +30,8 @@ PEERS = 1_024
 SUCCESSORS = 16
 DEAD = (5, 10, 20, 40)
 REPEATS = 20
+LOSS = 0.05
+LOSSY = "shoal, 5 % of messages lost"
 #: Comparison would fill gaps that spreading leaves; here it must not: it comes after a lifetime.
 LONG = 1_000_000 * HOUR
 CONFIG = replace(GossipConfig(), compare_every_us=LONG, removed_life_us=30 * LONG)
@@ -73,13 +75,16 @@ def dead_of(peers: int, percent: int, repeat: int) -> tuple[int, dict[int, None]
     return places[0], dict.fromkeys(places[1 : 1 + round(peers * percent / 100)])
 
 
-def shoal(peers: int, percent: int, repeat: int, figures: Figures) -> Mapping[str, float]:
+def shoal(
+    peers: int, percent: int, repeat: int, figures: Figures, *, loss: float = 0.0
+) -> Mapping[str, float]:
     """One broadcast of the real machine; every peer's store is looked at in the end."""
     still = Still(names_of(peers, repeat), successors=SUCCESSORS, seed=repeat, config=CONFIG)
     still.settle()
     origin, dead = dead_of(peers, percent, repeat)
     for place in dead:
         still.dead[still.contacts[place].name] = None
+    still.loss = loss
     began = still.now + CONFIG.batch_us
     still.ask(still.contacts[origin].name, Broadcast("query", "q1", b"select"))
     still.run(still.now + 5 * MINUTE)
@@ -96,7 +101,7 @@ def shoal(peers: int, percent: int, repeat: int, figures: Figures) -> Mapping[st
         "seconds": times[-1] / SECOND,
         "seconds_99": times[len(times) * 99 // 100] / SECOND,
     }
-    figures.add("shoal", percent, **values)
+    figures.add(LOSSY if loss else "shoal", percent, **values)
     return values
 
 
@@ -134,6 +139,8 @@ def lines(figures: Figures) -> Iterator[str]:
     head = "".join(f"{f'{percent} % dead':>20s}" for percent in DEAD)
     yield f"  {'method':22s}{head}"
     for method in figures.methods():
+        if method == LOSSY:
+            continue
         cells = ""
         for percent in DEAD:
             found = figures.of(method, percent, "reached")
@@ -160,6 +167,7 @@ def main(options: Options) -> int:
             values = shoal(peers, percent, repeat, figures)
             baselines(peers, percent, repeat, figures)
             bench.row(repeat=repeat, dead=percent, **values)
+        bench.row(repeat=repeat, loss=LOSS, **shoal(peers, 0, repeat, figures, loss=LOSS))
     bench.key("messages_1024", figures.of("shoal", 0, "messages"))
     bench.key("acks_1024", figures.of("shoal", 0, "acks"))
     bench.key("hops_1024", figures.of("shoal", 0, "hops"))
@@ -168,6 +176,9 @@ def main(options: Options) -> int:
         bench.key(f"reached_{percent}", [min(figures.of("shoal", percent, "reached"))])
         bench.key(f"messages_{percent}_dead", figures.of("shoal", percent, "messages"))
         bench.key(f"seconds_{percent}_dead", figures.of("shoal", percent, "seconds"))
+    # Here the mean: what spreading alone leaves out is what comparison is for.
+    bench.key("spread_with_loss", [figures.mean(LOSSY, 0, "reached")])
+    bench.key("messages_with_loss", figures.of(LOSSY, 0, "messages"))
     fingers = figures.mean("m fingers", 0, "messages")
     bench.key("paper_ratio", [fingers / figures.mean("shoal", 0, "messages")])
     for line in lines(figures):

@@ -179,7 +179,8 @@ class DirectoryChecker(Checker):
             idents = [ident_of(record) for record in what.records]
             for ident in idents:
                 life.records[ident].stored = now
-            self._check_copies(node, result.copies, idents)
+            still = [ident for ident in idents if life.records[ident].published]
+            self._check_copies(node, result.copies, still)
         elif isinstance(what, Withdraw) and isinstance(result, Withdrawn) and not result.waiting:
             for ident in what.idents:
                 if ident in life.records and not life.records[ident].published:
@@ -188,14 +189,17 @@ class DirectoryChecker(Checker):
             self._judge(node, what.key, question, result)
 
     def _check_copies(self, node: Node, copies: int, idents: Sequence[Ident]) -> None:
-        """R1: what is said to be stored has its copies. Not asked for while faults tear at it."""
-        if self.world.quiet_for() < GRACE:
-            return
-        least = min(self.config.copies, len(self._seen))
+        """R1: what is said to be stored has its copies, but for holders lost just now.
+
+        Outside faults these are as many as there should be.
+        """
+        now = self.world.now
+        lost = sum(at >= now - REPAIR for at in self._downs.values())
+        least = min(self.config.copies, len(self._seen)) if self.world.quiet_for() >= GRACE else 0
         holders = self._holders(idents)
         for ident in idents:
             held = len(holders.get((ident, node.contact.incarnation), ()))
-            if copies < least or held < least:
+            if held + lost < copies or copies < least:
                 what = f"{node.name} was told of {copies} copies of {_say(ident)}"
                 raise Violation("R1", f"{what}, there are {held}, and there should be {least}")
 
@@ -298,7 +302,7 @@ class DirectoryChecker(Checker):
     def _check_holders(self) -> None:
         """R1: whatever had its copies is held by somebody. D1: the dead are held by nobody."""
         now, holders = self.world.now, self._holders()
-        if any(fault.startswith(_CUTS) for fault in self.world.under_way()):
+        if any(fault.startswith(_CUTS) for fault in self.world.ongoing()):
             self._cut_at = now
         over = self.config.lease + LATE_MAX + self.config.beat_period
         for life in self._lives.values():

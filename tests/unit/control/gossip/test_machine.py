@@ -167,6 +167,24 @@ def test_a_row_of_peers_that_lack_a_fact_ends_in_a_broadcast() -> None:
     assert still.sent["Spread"] > 0
 
 
+def test_two_halves_that_meet_tell_each_other_everything_within_seconds() -> None:
+    """Each of two neighbouring halves knows a hundred facts that the other has never heard of."""
+    still = Still([f"p{number}" for number in range(200)], config=CONFIG)
+    still.settle()
+    for place, contact in enumerate(still.contacts):
+        store = still.machines[contact.name]._store
+        for number in range(100):
+            name, writer = f"{place // 100}/{number}", f"w{place // 100}"
+            store.take(Fact("query", name, Version(number + 1, writer, 1), b"x"), still.now)
+    met = [still.contacts[place].name for place in (99, 199)]
+    for name in met:
+        still.give(name, Routes(None, (), ()))
+        still.give(name, still._routed[name])
+    still.run(still.now + 5 * SECOND)
+    assert len(dict.fromkeys(machine.digest for machine in still.machines.values())) == 1
+    assert len(still.facts("p0")) == 200
+
+
 def test_broadcasts_wait_until_a_first_comparison_and_keep_their_order() -> None:
     machine = GossipMachine(ME, CONFIG, Rng(1))
     machine.handle(Started({}), 0)
