@@ -1,9 +1,9 @@
 """The cast `directory`: peers with a directory on a still ring (`tests/still_ring.py`).
 
-    start p1 p2 p3
-    event p1 Members p1,p2,p3                    what p1 takes the ring to be; each peer is told
-    ask p1 Publish OfferRecord/aes/p1/aes/0.5    key, owner, operator, load
-    settings: any number of DirectoryConfig, in microseconds or as it is there: copies=2
+start p1 p2 p3
+event p1 Members p1,p2,p3                    what p1 takes the ring to be; each peer is told
+ask p1 Publish OfferRecord/aes/p1/aes/0.5    key, owner, operator, load
+settings: any number of DirectoryConfig, in microseconds or as it is there: copies=2
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -2,8 +2,8 @@
 
     python -m tests.system.played scenarios/processes.toml --seed 3
 
-Faults are what a person can do to processes: crash (kill -9), leave (SIGTERM), pause (SIGSTOP), join,
-churn. A file with any other kind is refused. Times are the file's, by the wall clock.
+Faults are what a person can do to processes: crash (kill -9), leave (SIGTERM), pause (SIGSTOP),
+join, churn. A file with any other kind is refused. Times are the file's, by the wall clock.
 
 Checked is what holds when settled: one ring in every host's eyes, look-ups right at every host, the
 records of whoever lives and of nobody else. What must hold at every event needs the simulator:
