@@ -77,7 +77,7 @@ def _tour(mesh: Mesh, incoming: Path) -> bool:
     took = time.monotonic() - began
     say.print(f"  {QUERIES} queries accepted in {took:.1f} s, for example")
     for name in ("hot_7", "night_3"):
-        say.print(f"    {name}: [cyan]{texts[name]}[/]")
+        say.print(f"    {name}: [cyan]{texts[name]}[/]", soft_wrap=True)
 
     _title(f"{FILES} files of {TUPLES_PER_FILE:,} meter readings arrive")
     written = []

@@ -64,7 +64,8 @@ def build(master: str, conf: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Functions in Python run in workers; those must have what this process has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+    # In quotes: the path may hold spaces, and options are told apart by them.
+    quiet = f'-Dlog4j2.configurationFile="{Path(__file__).with_name("log4j2.properties")}"'
     builder = SparkSession.builder.master(master).appName("shoal")
     ours = {**_TUNED, "spark.driver.extraJavaOptions": quiet}
     for key, value in {**ours, **conf, **REQUIRED}.items():

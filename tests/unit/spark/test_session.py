@@ -41,6 +41,29 @@ def test_settings_of_ours_are_not_required_twice() -> None:
     assert not [key for key in module._TUNED if key in REQUIRED]
 
 
+def test_the_installation_may_lie_in_a_folder_with_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Java is told is one option, whatever the path."""
+    told: dict[str, str] = {}
+
+    class Builder:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_: self
+
+        def config(self, key: str, value: str) -> "Builder":
+            told[key] = value
+            return self
+
+        def getOrCreate(self) -> Any:
+            raise RuntimeError("no Java")
+
+    monkeypatch.setattr(module, "__file__", "/home/my programs/shoal/spark/session.py")
+    monkeypatch.setattr(module.SparkSession, "builder", Builder())
+    with pytest.raises(UserError, match="could not be started"):
+        build("local[1]", {})
+    quiet = told["spark.driver.extraJavaOptions"]
+    assert quiet == '-Dlog4j2.configurationFile="/home/my programs/shoal/spark/log4j2.properties"'
+
+
 @pytest.mark.slow
 def test_the_session_of_this_process(spark: "SparkSession") -> None:
     """Ours go under the caller's; the required over both."""
