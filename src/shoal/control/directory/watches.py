@@ -291,12 +291,10 @@ class Followers:
         if not changed:
             return
         if self.by_key:
-            for ident in changed:
-                if ident.key in self.by_key:
-                    if not self._collecting:
-                        at = now + self.desk.config.watch_delay
-                        self.desk.deadlines.add(at, "changes", 0)
-                    self._collecting[ident] = None
+            watched = [ident for ident in changed if ident.key in self.by_key]
+            if watched and not self._collecting:
+                self.desk.deadlines.add(now + self.desk.config.watch_delay, "changes", 0)
+            self._collecting.update(dict.fromkeys(watched))
         changed.clear()
 
     def flush(self, now: Instant) -> None:
@@ -309,11 +307,11 @@ class Followers:
                 by_key.setdefault(ident.key, []).append(entry.item(now))
         self._collecting.clear()
         for key, items in by_key.items():
+            followers = [who for who, until in self.by_key.get(key, {}).values() if until > now]
             for part in chunks(items, self.desk.config.items_max):
                 news = Changed(0, key, tuple(part), False, 0, 1, False, place.low, place.backups)
-                for contact, until in self.by_key.get(key, {}).values():
-                    if until > now:
-                        self.desk.box.send(contact, news)
+                for contact in followers:
+                    self.desk.box.send(contact, news)
 
     def moved(self) -> None:
         """Tell watchers of keys that this peer keeps no longer."""

@@ -1,0 +1,282 @@
+"""The checker of the directory finds what is wrong, and excuses what faults excuse."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shoal.control.directory.messages import (
+    WITHDRAWN,
+    Find,
+    Found,
+    Publish,
+    Published,
+    Record,
+    Version,
+    Withdraw,
+    ident_of,
+)
+from shoal.kernel.effects import Answer
+from shoal.kernel.events import Asked
+from shoal.kernel.time import SECOND
+from shoal.sim.checkers.base import Violation
+from shoal.sim.checkers.directory import DirectoryChecker
+from shoal.sim.loop import Failed
+from shoal.sim.node import Node
+from tests.unit.control.directory.pieces import AES, Mesh, offer
+
+#: Owners that renew so rarely that nothing mends by itself what a test breaks.
+RARE = {
+    "renew_period": 600 * SECOND,
+    "lease": 2_000 * SECOND,
+    "suspect_lease": 700 * SECOND,
+    "tombstone_life": 4_000 * SECOND,
+    "learning_max": 700 * SECOND,
+}
+
+
+class Checked:
+    """A mesh under the checker, with one record in it."""
+
+    def __init__(self, peers: int = 6, *, quiet: bool = True, **config: Any) -> None:
+        self.checker = DirectoryChecker()
+        self.mesh = Mesh(peers, checkers=[self.checker], **(config or RARE))
+        self.checker.config = self.mesh.config
+        keepers = self.mesh.keepers(AES)
+        self.owner = next(node for node in self.mesh.world.nodes if node not in keepers)
+        self.record: Record = type(offer())(AES, self.owner.contact, "aes")
+        self.ident = ident_of(self.record)
+        assert self.mesh.ask(self.owner, Publish((self.record,))) == Published(1, 0, 3)
+        if quiet:
+            self.mesh.run(50)
+
+    @property
+    def keepers(self) -> list[Node]:
+        return self.mesh.keepers(AES)
+
+    def drop(self, node: Node) -> None:
+        """It has forgotten the record."""
+        shelf = self.mesh.machine(node).keeper.shelf
+        entry = shelf.entries.get(self.ident)
+        if entry is not None:
+            shelf.drop(entry)
+
+    def settle(self) -> None:
+        self.mesh.world.calm()
+        self.mesh.world.settle()
+        self.mesh.run(15)
+        self.mesh.world.finish()
+
+
+def test_R1_D1_D2_D3_a_mesh_in_peace_passes() -> None:
+    one = Checked()
+    for node in one.mesh.world.nodes:
+        assert one.mesh.ask(node, Find(AES)) == Found(AES, (one.record,))
+    one.mesh.ask(one.owner, Withdraw((one.ident,)))
+    one.mesh.run(50)
+    assert one.mesh.ask(one.owner, Find(AES)) == Found(AES, ())
+    one.settle()
+    figures = one.checker.figures()
+    assert figures["records_secured"] == 1
+    assert figures["finds_judged"] >= 7
+
+
+# --- R1 -----------------------------------------------------------------------------------------
+
+
+def test_R1_a_record_that_nobody_holds_any_more_is_found() -> None:
+    one = Checked()
+    for node in one.keepers:
+        one.drop(node)
+    with pytest.raises(Failed, match="R1: nobody holds 'aes'"):
+        one.mesh.run(2)
+
+
+def test_R1_the_loss_of_all_holders_at_once_is_excused() -> None:
+    one = Checked()
+    one.mesh.run(2)
+    one.mesh.crash(*one.keepers)
+    one.mesh.run(5)
+
+
+def test_R1_the_loss_of_two_of_three_is_no_excuse_for_the_third() -> None:
+    one = Checked(8)
+    one.mesh.run(2)
+    first, second, third = one.keepers
+    one.mesh.crash(first, second)
+    one.drop(third)
+    with pytest.raises(Failed, match="R1: nobody holds"):
+        one.mesh.run(2)
+
+
+def test_R1_who_is_cut_off_may_lose_records_for_a_while() -> None:
+    one = Checked()
+    one.mesh.world.disturb("partition")
+    one.mesh.run(2)
+    for node in one.keepers:
+        one.drop(node)
+    one.mesh.run(5)
+    one.mesh.world.undisturb("partition")
+
+
+@pytest.mark.parametrize(("quiet", "found"), [(True, True), (False, False)])
+def test_R1_what_is_stored_and_not_found_is_a_violation_in_peace(
+    *, quiet: bool, found: bool
+) -> None:
+    one = Checked(quiet=quiet)
+    if not quiet:
+        one.mesh.world.disturb("weather")
+    one.drop(one.keepers[0])
+    if found:
+        with pytest.raises(Failed, match=r"R1: .* did not find"):
+            one.mesh.ask(one.owner, Find(AES))
+    else:
+        one.mesh.ask(one.owner, Find(AES))
+
+
+def test_R1_copies_that_do_not_exist_are_found() -> None:
+    one = Checked()
+    node = one.owner
+    question = Asked(99, Publish((one.record,)))
+    for keeper in one.keepers:
+        one.drop(keeper)
+    one.checker.after_event(node, question, [])
+    with pytest.raises(Violation, match=r"R1: .* was told of 3 copies"):
+        one.checker.after_event(node, question, [Answer(99, Published(1, 0, 3))])
+
+
+def test_R1_what_the_keeper_lacks_when_liveness_is_due_is_found() -> None:
+    one = Checked()
+    one.drop(one.keepers[1])
+    with pytest.raises(Failed, match=f"R1: {one.keepers[1].name} does not hold"):
+        one.mesh.world.settle()
+
+
+# --- D1 -----------------------------------------------------------------------------------------
+
+
+def _forever(one: Checked) -> None:
+    """The owner has ended, and keepers do not let go."""
+    one.mesh.crash(one.owner)
+    for node in one.keepers:
+        one.mesh.machine(node).keeper.shelf.entries[one.ident].until = 1 << 62
+
+
+def _never_withdrawn(one: Checked) -> None:
+    """A withdrawal is answered, and nobody has heard of it."""
+    life = one.checker._life(one.owner)
+    assert life is not None
+    life.records[one.ident].published = False
+    life.records[one.ident].withdrawn = one.mesh.world.now
+
+
+@pytest.mark.parametrize("how", [_forever, _never_withdrawn])
+def test_D1_what_is_held_for_too_long_is_found(how: Callable[[Checked], None]) -> None:
+    one = Checked()
+    config = replace(one.mesh.config, lease=20 * SECOND)
+    one.checker.config = config
+    how(one)
+    with pytest.raises(Failed, match=r"D1: .* still holds 'aes'"):
+        one.mesh.run(100)
+
+
+def test_D1_what_is_found_after_it_was_withdrawn_is_a_violation_in_peace() -> None:
+    one = Checked()
+    _never_withdrawn(one)
+    one.mesh.run(1)
+    with pytest.raises(Failed, match=r"D1: .* found 'aes' .*, withdrawn 1 s before"):
+        one.mesh.ask(one.owner, Find(AES))
+
+
+def test_D1_what_never_was_is_found() -> None:
+    one = Checked()
+    one.checker._lives.clear()
+    one.checker.up(one.keepers[0])
+    with pytest.raises(Violation, match="which never was"):
+        one.checker._judge(
+            one.keepers[0],
+            AES,
+            _question(one, one.keepers[0]),
+            Found(AES, (one.record,)),
+        )
+
+
+def test_R1_what_is_found_twice_is_found() -> None:
+    one = Checked()
+    with pytest.raises(Violation, match=r"found 'aes' .* twice"):
+        one.checker._judge(
+            one.owner, AES, _question(one, one.owner), Found(AES, (one.record, one.record))
+        )
+
+
+def _question(one: Checked, node: Node) -> Any:
+    """A question that was asked just now."""
+    one.checker.after_event(node, Asked(98, Find(AES)), [])
+    return one.checker._questions[node, 98]
+
+
+def test_D1_a_peer_that_starts_with_records_is_found() -> None:
+    one = Checked()
+    build = one.mesh.world._factory
+
+    def haunted(*arguments: Any) -> Any:
+        peer = build(*arguments)
+        inner = peer.machines["directory"].inner
+        (entry,) = one.mesh.machine(one.keepers[0]).keeper.shelf.entries.values()
+        inner.keeper.take(entry.item(0), 1 << 62)
+        return peer
+
+    one.mesh.world._factory = haunted
+    with pytest.raises(Failed, match=r"D1: .* starts with records of an earlier life"):
+        one.mesh.start(one.mesh.world.add_host())
+
+
+# --- D2 and D3 ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("back_alive", "promise"), [(False, "D2"), (True, "D1")])
+def test_D2_a_version_that_goes_back_is_found(promise: str, *, back_alive: bool) -> None:
+    one = Checked()
+    keeper = one.keepers[0]
+    entry = one.mesh.machine(keeper).keeper.shelf.entries[one.ident]
+    now = one.mesh.world.now
+    if back_alive:
+        newer = (Version(1, entry.version.counter + 5, entry.version.counter + 5), WITHDRAWN)
+    else:
+        newer = (Version(1, entry.version.counter + 5, entry.version.since), entry.state)
+    one.checker._seen[keeper][one.ident] = newer
+    with pytest.raises(Violation, match=f"{promise}: "):
+        one.checker._check_versions(keeper, (entry.item(now),))
+
+
+def test_D3_a_question_without_an_answer_is_found() -> None:
+    one = Checked()
+    one.checker.after_event(one.owner, Asked(97, Find(AES)), [])
+    limit = (one.mesh.config.question_timeout) / SECOND
+    one.mesh.run(limit)
+    with pytest.raises(Failed, match=r"D3: .* has not answered Find \(97\)"):
+        one.mesh.run(5)
+
+
+def test_D3_who_stands_still_is_not_expected_to_answer() -> None:
+    one = Checked()
+    one.checker.after_event(one.owner, Asked(97, Find(AES)), [])
+    one.mesh.world.pause(one.owner)
+    one.mesh.run(60)
+    one.checker._questions.clear()
+
+
+def test_D3_what_is_open_at_the_end_is_found() -> None:
+    one = Checked()
+    one.checker.after_event(one.owner, Asked(97, Find(AES)), [])
+    with pytest.raises(Failed, match="by the end"):
+        one.mesh.world.finish()
+
+
+def test_what_belongs_to_a_life_ends_with_it() -> None:
+    one = Checked()
+    one.checker.after_event(one.owner, Asked(97, Find(AES)), [])
+    one.mesh.crash(one.owner)
+    assert one.checker._questions == {}
+    one.mesh.run(40)
