@@ -324,14 +324,15 @@ class Sync:
         self._answered[sender.name] = (message.number, low)
         if len(self._answered) > _ANSWERED_MAX:
             del self._answered[next(iter(self._answered))]
-        buckets, haves = self._haves(low, high, differing)
+        buckets, haves, whole = self._haves(low, high, differing)
         # What does not fit is compared in the next round; until then nothing is said for sure.
-        whole = len(buckets) == len(differing)
         self.desk.box.send(sender, Differs(message.number, buckets, haves, sure and whole))
 
     def _haves(
         self, low: Key, high: Key, differing: list[int]
-    ) -> tuple[tuple[int, ...], tuple[Have, ...]]:
+    ) -> tuple[tuple[int, ...], tuple[Have, ...], bool]:
+        """The buckets that fit a message, what is here in them, and whether that is all."""
+        most = self.desk.config.haves_max
         by_bucket: dict[int, list[Have]] = {at: [] for at in differing}
         for entry in self.keeper.shelf.within(low, high):
             there = by_bucket.get(bucket_of(entry.ident.key))
@@ -341,11 +342,15 @@ class Sync:
         buckets: list[int] = []
         haves: list[Have] = []
         for at, there in by_bucket.items():
-            if buckets and len(haves) + len(there) > self.desk.config.haves_max:
+            if buckets and len(haves) + len(there) > most:
                 break
             buckets.append(at)
             haves.extend(there)
-        return tuple(buckets), tuple(haves[: self.desk.config.haves_max])
+        whole = len(buckets) == len(differing) and len(haves) <= most
+        if len(haves) > most:
+            # One bucket alone is too much: others of it each time, so that all have their turn.
+            haves = self.desk.rng.sample(haves, most)
+        return tuple(buckets), tuple(haves), whole
 
     def want(self, sender: Contact, message: Want, now: Instant) -> None:
         """Give a keeper what it lacks of its own range."""
