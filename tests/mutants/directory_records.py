@@ -1,7 +1,8 @@
 """Broken variants of the directory, each a replacement for one function, and the promise it breaks.
 
-R1  no record is lost           copies that are not made; a range that is not handed over; nobody
-                                compares, so new replicas and new keepers learn nothing
+R1  no record is lost           copies that are not made, or counted before anybody has them; a
+                                range that is not handed over; nobody compares, so new replicas and
+                                new keepers learn nothing
 D1  what is gone stays gone     a withdrawal that is not remembered; leases that do not end;
                                 records taken from the disk
 D2  versions never go back      the latest message wins, whatever its version
@@ -52,6 +53,11 @@ def _no_copy(self: Keeper, to: Contact, entries: list[Entry], receipt: object, n
 def _no_renewal(self: Keeper, now: Instant) -> None:
     """Not even later."""
     self.renewed.clear()
+
+
+def _all_told(self: Keeper, entry: Entry) -> int:
+    """Whoever should have a copy is taken to have it."""
+    return 1 + len(self.desk.place.backups)
 
 
 def _nothing_to_give(self: Sync, sender: Contact, message: Want, now: Instant) -> None:
@@ -120,6 +126,9 @@ MUTANTS = {
     ),
     "stored before it is copied": Mutant(
         promise="R1", replaced=[(Keeper, "push", _no_copy)], scenario="calm"
+    ),
+    "copies counted unseen": Mutant(
+        promise="R1", replaced=[(Keeper, "copies_of", _all_told)], scenario="lossy"
     ),
     "range not handed over": Mutant(
         promise="R1", replaced=[(Sync, "want", _nothing_to_give)], scenario="rarely renewed"

@@ -7,6 +7,7 @@ short, so that a minute of the invented world is many renewals:
     neighbours       two neighbours on the ring crash at once, twice
     rarely renewed   the same, and owners renew so rarely that they cannot hide what is lost
     rough            messages are lost, doubled, and overtake each other
+    lossy            every third message is lost, and much is published
     renewed          messages are doubled and overtake each other, and nothing is withdrawn
     ended            peers crash for good, and their leases end
     disks            peers come back with the disks they had, or older ones
@@ -73,6 +74,11 @@ SCENARIOS = {
     "rough": "faults_s = 60"
     + COMMON.replace("weather = { heavy = 0.0 }", "")
     + "[weather]\nloss = 0.05\nduplicate = 0.3\nreorder = 0.3\nheavy = 0.02\n",
+    "lossy": "faults_s = 30"
+    + COMMON.replace("weather = { heavy = 0.0 }", "").replace(
+        "changes_per_s = 1.0", "changes_per_s = 3.0"
+    )
+    + "[weather]\nloss = 0.3\nduplicate = 0.3\n",
     "renewed": "faults_s = 40"
     + COMMON.replace("weather = { heavy = 0.0 }", "").replace("changes_per_s = 1.0, ", "")
     + "[weather]\nduplicate = 0.3\nreorder = 0.1\nreorder_ms = 6000\n",

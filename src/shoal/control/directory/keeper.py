@@ -4,9 +4,10 @@
                  └──────────── lazily, each beat ─▶ backups               mere renewals
 
 The keeper of a key is the first live peer at or behind it, clockwise. A record has `copies`
-copies: at its keeper and at the keeper's next `copies - 1` successors, its backups. What is new
-is acknowledged when every backup has it, so what an owner knows to be stored survives
-`copies - 1` crashes at once.
+copies: at its keeper and at the keeper's next `copies - 1` successors, its backups. The keeper
+knows of each item which backups have it, from what they say and never from what it sent; what a
+backup is not known to have is pushed again whenever the owner sends it again. So an owner is told
+of as many copies as there are, and what has all of them survives `copies - 1` crashes at once.
 
 Promises   R1  with fewer than `copies` simultaneous losses of neighbours no record is lost.
            D1  an item that is withdrawn or has expired is remembered, so late copies of it are
@@ -15,7 +16,7 @@ Promises   R1  with fewer than `copies` simultaneous losses of neighbours no rec
 Not here   bringing keepers and replicas together after a change of the ring (sync.py).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from shoal.control.directory.desk import Desk
@@ -58,7 +59,7 @@ class Outcome(Enum):
 
 @dataclass(slots=True)
 class _Receipt:
-    """A Store that waits until backups have copied what was new in it."""
+    """A Store that waits until backups have copied what they lacked of it."""
 
     owner: Contact
     number: int
@@ -66,7 +67,7 @@ class _Receipt:
     refused: tuple[int, ...] = ()
     ahead: int = 0
     left: int = 0
-    copies: int = 1
+    entries: list[Entry] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -142,7 +143,7 @@ class Keeper:
     # From owners
 
     def store(self, sender: Contact, message: Store, now: Instant) -> None:
-        """An owner's batch; it is answered when what is new in it has its copies (R1)."""
+        """An owner's batch; it is answered when all that it holds has its copies (R1)."""
         config, place = self.desk.config, self.desk.place
         if (sender.name, message.number) in self.receipts:
             return
@@ -155,39 +156,44 @@ class Keeper:
         )
         receipt = _Receipt(sender, message.number, elsewhere)
         refused: list[int] = []
-        fresh: list[Entry] = []
         for at, item in enumerate(message.items):
-            if at not in elsewhere and not self._take_own(item, receipt, fresh, now):
+            if at not in elsewhere and not self._take_own(item, receipt, now):
                 refused.append(at)
         receipt.refused = tuple(refused)
-        self._copy(receipt, fresh, now)
+        self._copy(receipt, now)
 
-    def _take_own(self, item: Item, receipt: _Receipt, fresh: list[Entry], now: Instant) -> bool:
+    def _take_own(self, item: Item, receipt: _Receipt, now: Instant) -> bool:
         """Take what an owner sends; False if it is refused."""
         ident = ident_of(item.record)
-        match self.take(item, now + self.life_of(item)):
-            case Outcome.CHANGED:
-                fresh.append(self.shelf.entries[ident])
-            case Outcome.RENEWED:
-                self.renewed[ident] = None
-            case Outcome.OLDER:
-                known = self.shelf.entries.get(ident)
-                if known is None or known.version.incarnation != item.version.incarnation:
-                    return False
-                receipt.ahead = max(receipt.ahead, known.version.counter)
-            case Outcome.FULL:
+        outcome = self.take(item, now + self.life_of(item))
+        known = self.shelf.entries.get(ident)
+        if outcome is Outcome.FULL or known is None:
+            return False
+        if outcome is Outcome.RENEWED:
+            self.renewed[ident] = None
+        elif outcome is Outcome.OLDER:
+            if known.version.incarnation != item.version.incarnation:
                 return False
+            receipt.ahead = max(receipt.ahead, known.version.counter)
+        receipt.entries.append(known)
         return True
 
-    def _copy(self, receipt: _Receipt, fresh: list[Entry], now: Instant) -> None:
-        """Push what is new to every backup; without anything new, answer at once."""
+    def _copy(self, receipt: _Receipt, now: Instant) -> None:
+        """Push to every backup what it is not known to have; if that is nothing, answer at once."""
         place = self.desk.place
-        if not fresh:
-            receipt.copies = 1 + len(place.backups)
-        elif place.low:
-            for backup in place.backups:
-                receipt.left += self.push(backup, fresh, receipt, now)
+        for backup in place.backups if place.low else ():
+            lacking = [entry for entry in receipt.entries if backup not in entry.copied]
+            receipt.left += self.push(backup, lacking, receipt, now)
         self._answer(receipt)
+
+    def copies_of(self, entry: Entry) -> int:
+        """In how many copies an item is known to be here and at the present backups (R1)."""
+        return 1 + sum(backup in entry.copied for backup in self.desk.place.backups)
+
+    def has(self, replica: Contact, entry: Entry) -> None:
+        """A backup has said that it holds the present content of an entry."""
+        if replica not in entry.copied and replica in self.desk.place.backups:
+            entry.copied = (*entry.copied, replica)
 
     def push(
         self, to: Contact, entries: list[Entry], receipt: _Receipt | None, now: Instant
@@ -217,7 +223,7 @@ class Keeper:
                 receipt.number,
                 place.low,
                 place.backups,
-                receipt.copies,
+                min(map(self.copies_of, receipt.entries), default=1),
                 receipt.elsewhere,
                 receipt.refused,
                 receipt.ahead,
@@ -230,14 +236,18 @@ class Keeper:
         """A replica has what it was sent."""
         del now
         pushing = self.pushes.get(message.number)
-        if pushing is not None and pushing.to.name == sender.name:
-            self._pushing_ends(message.number, copied=True)
+        if pushing is None or pushing.to.name != sender.name:
+            return
+        for item in pushing.message.items:
+            entry = self.shelf.entries.get(ident_of(item.record))
+            if entry is not None and _same_content(entry, item):
+                self.has(sender, entry)
+        self._pushing_ends(message.number)
 
-    def _pushing_ends(self, number: int, *, copied: bool) -> None:
+    def _pushing_ends(self, number: int) -> None:
         receipt = self.pushes.pop(number).receipt
         if receipt is not None:
             receipt.left -= 1
-            receipt.copies += copied
             self._answer(receipt)
 
     def push_timed_out(self, number: int, now: Instant) -> None:
@@ -246,7 +256,7 @@ class Keeper:
         if pushing is None:
             return
         if pushing.attempts >= self.desk.config.push_attempts:
-            self._pushing_ends(number, copied=False)
+            self._pushing_ends(number)
             return
         pushing.attempts += 1
         self.desk.deadlines.add(now + self.desk.config.push_timeout, "push", number)
@@ -256,9 +266,8 @@ class Keeper:
         """As a replica: hold what the keeper of (low, sender] sends."""
         check_key(message.low)
         self._check_items(message.items, message.low, sender)
-        for item in message.items:
-            self.take(item, now + self.cut(item))
-        if message.number:
+        outcomes = [self.take(item, now + self.cut(item)) for item in message.items]
+        if message.number and Outcome.FULL not in outcomes:
             self.desk.box.send(sender, Pushed(message.number))
 
     def _check_items(self, items: tuple[Item, ...], low: bytes, keeper: Contact) -> None:
@@ -325,12 +334,22 @@ class Keeper:
             self.desk.box.send(peer, Remind())
 
     def moved(self, now: Instant) -> None:
-        """The ring has changed: who is no backup any longer owes no copy."""
+        """The ring has changed: who is no backup any longer owes no copy, and counts for none."""
         del now
-        names = [backup.name for backup in self.desk.place.backups]
+        place = self.desk.place
+        for entry in self.shelf.entries.values():
+            if entry.copied:
+                mine = place.backups if place.owns(entry.ident.key) else ()
+                entry.copied = tuple(one for one in entry.copied if one in mine)
+        names = [backup.name for backup in place.backups]
         gone = [n for n, pushing in self.pushes.items() if pushing.to.name not in names]
         for number in gone:
-            self._pushing_ends(number, copied=False)
+            self._pushing_ends(number)
+
+    def paused(self) -> None:
+        """This peer has stood still: leases may have ended elsewhere, so nothing is known."""
+        for entry in self.shelf.entries.values():
+            entry.copied = ()
 
     def stop(self, now: Instant) -> None:
         """Nothing that was renewed is left uncopied."""
@@ -342,3 +361,10 @@ class Keeper:
         for pushing in self.pushes.values():
             if pushing.receipt is not None and pushing.receipt.left <= 0:
                 raise LocalError("directory keeper: a push for a receipt that is answered")
+
+
+def _same_content(entry: Entry, item: Item) -> bool:
+    """Whether an item that was sent is still what the entry says; renewals do not matter."""
+    here, sent = entry.version, item.version
+    same = here.incarnation == sent.incarnation and here.since == sent.since
+    return same and entry.state == item.state

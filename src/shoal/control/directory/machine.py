@@ -306,6 +306,7 @@ class DirectoryMachine:
         """No event for three beats: this peer has stood still, and others have not."""
         if self._last:
             self.desk.box.note(f"stood still for {(now - self._last) // SECOND} s")
+            self.keeper.paused()
             self.sync.paused(now)
 
     def _unreachable(self, event: Unreachable, now: Instant) -> None:

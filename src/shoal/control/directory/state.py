@@ -97,7 +97,7 @@ class Place:
 class Entry:
     """One item on the shelf."""
 
-    __slots__ = ("ident", "mark", "print", "record", "state", "until", "version")
+    __slots__ = ("copied", "ident", "mark", "print", "record", "state", "until", "version")
 
     def __init__(self, ident: Ident, item: Item, until: Instant) -> None:
         self.ident = ident
@@ -112,6 +112,8 @@ class Entry:
         #: When its lease ends, or it need not be remembered any longer.
         self.until = until
         self.print = print_of(self.mark, version, state)
+        #: The backups that have said that they hold this content.
+        self.copied: tuple[Contact, ...] = ()
 
     def item(self, now: Instant) -> Item:
         """As it travels."""

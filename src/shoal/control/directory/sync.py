@@ -65,6 +65,7 @@ _REPLY_WITHIN = 2 * SECOND
 class _Comparison:
     to: Contact
     low: Key
+    prints: tuple[int, ...]
     round: int
     #: The replica can vouch for the range.
     sure: bool = False
@@ -131,9 +132,9 @@ class Sync:
         if not self.sure:
             self.compare_all(now)
             return
-        known = [] if low != old_low else [one.name for one in old_backups]
+        known = () if low != old_low else old_backups
         for backup in place.backups:
-            if backup.name not in known:
+            if backup not in known:
                 self._compare(backup, 1, now)
 
     def paused(self, now: Instant) -> None:
@@ -201,9 +202,10 @@ class Sync:
                 del self.comparisons[number]
                 break
         number = self.desk.number()
-        self.comparisons[number] = _Comparison(to, low, turn)
+        prints = self._digests(low, high)
+        self.comparisons[number] = _Comparison(to, low, prints, turn)
         self.desk.deadlines.add(now + _REPLY_WITHIN, "compare", number)
-        self.desk.box.send(to, Compare(number, low, self._digests(low, high), self.sure))
+        self.desk.box.send(to, Compare(number, low, prints, self.sure))
 
     def _digests(self, low: Key, high: Key) -> tuple[int, ...]:
         parts: list[list[int]] = [[] for _ in range(BUCKETS)]
@@ -222,7 +224,18 @@ class Sync:
         if one is not None:
             del self.comparisons[message.number]
             one.sure = message.sure
+            if one.low == self.desk.place.low:
+                self._agrees(sender, one)
             self._ends(one, now)
+
+    def _agrees(self, replica: Contact, one: _Comparison) -> None:
+        """What has not changed since it was compared, the replica has."""
+        high = self.desk.me.key
+        prints = self._digests(one.low, high)
+        for entry in self.keeper.shelf.within(one.low, high):
+            at = bucket_of(entry.ident.key)
+            if prints[at] == one.prints[at]:
+                self.keeper.has(replica, entry)
 
     def differs(self, sender: Contact, message: Differs, now: Instant) -> None:
         """Send the replica what is newer here, ask for what is newer there."""

@@ -130,6 +130,87 @@ def test_R1_what_is_new_is_acknowledged_when_every_backup_has_it() -> None:
     assert keeper.receipts == {}
 
 
+def test_R1_a_store_that_comes_again_is_not_taken_for_copied() -> None:
+    """The first Stored said 2 copies and was lost; the second must not say 3."""
+    keeper = keeper_of()
+    (_, first), (_, second) = store(keeper, item(offer(), 1))
+    assert isinstance(first, Push)
+    assert isinstance(second, Push)
+    keeper.pushed(contact("p2"), Pushed(first.number), 0)
+    for _ in range(keeper.desk.config.push_attempts):
+        keeper.push_timed_out(second.number, 0)
+    assert said(keeper)[-1][1] == Stored(1, LOW, keeper.desk.place.backups, 2)
+    again = store(keeper, item(offer(), 1))
+    assert [(name, type(message)) for name, message in again] == [("p3", Push)]
+    assert copied(keeper, again) == [("p5", Stored(1, LOW, keeper.desk.place.backups, 3))]
+
+
+def test_R1_a_renewal_waits_for_a_backup_that_never_heard_of_the_record() -> None:
+    keeper = keeper_of()
+    keeper.take(item(offer(), 1), UNTIL)
+    out = store(keeper, item(offer(), 2, 1), number=2)
+    assert [(name, type(message)) for name, message in out] == [("p2", Push), ("p3", Push)]
+    ((_, stored),) = copied(keeper, out)
+    assert isinstance(stored, Stored)
+    assert stored.copies == 3
+
+
+def test_R1_a_copy_of_what_has_changed_since_does_not_count() -> None:
+    keeper = keeper_of()
+    late = store(keeper, item(offer(), 1))
+    store(keeper, item(offer(load=0.5), 2), number=2)
+    stored = [message for _, message in copied(keeper, late) if isinstance(message, Stored)]
+    assert [(one.number, one.copies) for one in stored] == [(1, 1)]
+    (entry,) = keeper.shelf.entries.values()
+    assert entry.copied == ()
+
+
+def test_R1_copies_count_while_the_ring_stays_as_it_is() -> None:
+    keeper, place = keeper_of(), contact("p6")
+    copied(keeper, store(keeper, item(offer(), 1)))
+    (entry,) = keeper.shelf.entries.values()
+    assert keeper.copies_of(entry) == 3
+    keeper.desk.place.move(place, (contact("p3"), contact("p4")), 3)
+    keeper.moved(0)
+    assert keeper.copies_of(entry) == 2, "p4 has not said anything"
+    keeper.desk.place.move(place, (contact("p3", 2), contact("p4")), 3)
+    keeper.moved(0)
+    assert keeper.copies_of(entry) == 1, "p3 has started again, and holds nothing"
+
+
+def test_R1_copies_of_a_range_that_another_kept_meanwhile_do_not_count() -> None:
+    keeper = keeper_of()
+    copied(keeper, store(keeper, item(offer(), 1)))
+    (entry,) = keeper.shelf.entries.values()
+    backups = keeper.desk.place.backups
+    keeper.desk.place.move(keeper.desk.me, backups, 3)
+    keeper.desk.place.low = entry.ident.key
+    keeper.moved(0)
+    keeper.desk.place.move(contact("p6"), backups, 3)
+    keeper.moved(0)
+    assert keeper.copies_of(entry) == 1
+
+
+def test_R1_who_has_stood_still_knows_of_no_copies() -> None:
+    keeper = keeper_of()
+    copied(keeper, store(keeper, item(offer(), 1)))
+    keeper.paused()
+    (entry,) = keeper.shelf.entries.values()
+    assert keeper.copies_of(entry) == 1
+
+
+def test_R1_who_is_no_backup_is_not_counted() -> None:
+    keeper = keeper_of()
+    keeper.take(item(offer(), 1), UNTIL)
+    (entry,) = keeper.shelf.entries.values()
+    keeper.has(contact("p4"), entry)
+    keeper.has(contact("p2", 2), entry)
+    assert keeper.copies_of(entry) == 1
+    keeper.has(contact("p2"), entry)
+    keeper.has(contact("p2"), entry)
+    assert keeper.copies_of(entry) == 2
+
+
 def test_a_mere_renewal_is_acknowledged_at_once_and_copied_at_the_next_beat() -> None:
     keeper = keeper_of()
     copied(keeper, store(keeper, item(offer(), 1)))
@@ -235,6 +316,14 @@ def test_a_replica_holds_what_the_keeper_of_the_range_sends() -> None:
     assert entry.until == 9 * SECOND
     replica.hold(contact("p1"), Push(0, LOW, (item(offer(), 2, 1),)), 0)
     assert said(replica) == []
+
+
+def test_R1_a_replica_without_room_does_not_say_that_it_holds() -> None:
+    replica = keeper_of("p2", entries_max=1)
+    both = (item(offer(), 1), item(offer("p6"), 1))
+    replica.hold(contact("p1"), Push(7, LOW, both), 0)
+    assert said(replica) == []
+    assert len(replica.shelf) == 1
 
 
 def test_D1_a_copy_never_outlives_an_original() -> None:

@@ -123,6 +123,41 @@ def test_equal_digests_are_enough() -> None:
     assert talk(keeper, replica) == ["Compare", "Compare", "Same"]
 
 
+def test_R1_whoever_is_found_equal_is_known_to_hold_what_was_compared() -> None:
+    keeper, replica = pair()
+    keeper.take(item(offer(), 1), item(offer("p6"), 1))
+    replica.take(item(offer(), 1), item(offer("p6"), 1))
+    keeper.sync.compare_all(0)
+    talk(keeper, replica)
+    copies = [keeper.keeper.copies_of(one) for one in keeper.keeper.shelf.entries.values()]
+    assert copies == [2, 2], "p3 has said nothing"
+
+
+def test_R1_what_has_changed_since_the_comparison_is_not_known_to_be_there() -> None:
+    keeper, replica = pair()
+    keeper.take(item(offer(), 1))
+    replica.take(item(offer(), 1))
+    keeper.sync.compare_all(0)
+    ((_, compare), _) = sent(taken(keeper.desk))
+    replica.hear("p1", compare)
+    keeper.take(item(offer(load=0.5), 2))
+    ((_, same),) = sent(taken(replica.desk))
+    keeper.hear("p2", same)
+    (entry,) = keeper.keeper.shelf.entries.values()
+    assert keeper.keeper.copies_of(entry) == 1
+
+
+def test_R1_a_backup_that_has_started_again_is_compared_with_at_once() -> None:
+    keeper, _ = pair()
+    keeper.sync.sure = True
+    place = keeper.desk.place
+    low, backups = place.low, place.backups
+    place.move(contact("p6"), (contact("p2", 2), contact("p3")), 3)
+    keeper.sync.moved(low, backups, 0)
+    out = sent(taken(keeper.desk))
+    assert [(name, type(message)) for name, message in out] == [("p2", Compare)]
+
+
 def test_R1_each_gets_what_is_newer_at_the_other() -> None:
     keeper, replica = pair()
     keeper.take(item(offer("p4"), 2), item(offer("p5"), 3), item(offer("p6"), 4, state=WITHDRAWN))
