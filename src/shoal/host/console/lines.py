@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from shoal.host.config import HostConfig
+from shoal.host.net.listener import accept
 from shoal.kernel.errors import ShoalError, StorageError, UserError
 
 __all__ = ["SOCKET", "Console", "Request", "ask"]
@@ -26,6 +27,8 @@ SOCKET: Final = "console.sock"
 #: What the system allows for the path of a local socket, with the byte that ends it.
 _PATH_BYTES_MAX = 107
 _ANSWER_BYTES_MAX = 64 << 20
+#: How long to wait when the process has no descriptor left for one more caller.
+_NO_DESCRIPTOR_S = 0.5
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,50 +52,71 @@ class Console:
         self._answer = answer
         self._config = config
         self._clients: dict[asyncio.Task[None], None] = {}
-        self._server: asyncio.Server | None = None
+        self._socket: socket.socket | None = None
+        self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Listen. A socket file that an earlier life left behind is replaced."""
         _check_length(self._path)
         self._path.unlink(missing_ok=True)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._server = await asyncio.start_unix_server(
-                self._client, self._path, limit=self._config.control_line_bytes_max
-            )
+            self._socket.setblocking(False)
+            self._socket.bind(str(self._path))
             self._path.chmod(0o600)
+            self._socket.listen()
         except OSError as error:
+            self._socket.close()
             raise StorageError(
                 f"cannot make the socket {self._path}",
                 detail=str(error.strerror),
                 hint="the home must be on a file system that has sockets; give another --home",
             ) from error
+        self._task = asyncio.create_task(self._accept_all(self._socket), name="console")
 
     async def stop(self) -> None:
-        """Hang up."""
-        if self._server is not None:
-            self._server.close()
+        """Hang up, also on who has connected just now."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._socket is not None:
+            self._socket.close()
+        await asyncio.sleep(0)  # so that every caller's task has begun, and owns its socket
         for task in self._clients:
             task.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
         self._path.unlink(missing_ok=True)
 
-    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._clients) >= self._config.control_clients_max:
-            writer.write(_failed(UserError("host has too many callers", hint="try again")))
-            writer.close()
-            return
-        self._clients[task] = None
+    async def _accept_all(self, listening: socket.socket) -> None:
+        """By hand, not by asyncio's server: that forgets callers who come while it closes."""
+        while True:
+            try:
+                connection, _ = await accept(listening)
+            except OSError:
+                await asyncio.sleep(_NO_DESCRIPTOR_S)
+                continue
+            task = asyncio.create_task(self._client(connection), name="caller")
+            self._clients[task] = None
+            task.add_done_callback(self._clients.pop)
+
+    async def _client(self, connection: socket.socket) -> None:
+        limit = self._config.control_line_bytes_max
+        writer: asyncio.StreamWriter | None = None
         try:
-            await self._converse(reader, writer)
+            reader, writer = await asyncio.open_unix_connection(sock=connection, limit=limit)
+            if len(self._clients) > self._config.control_clients_max:
+                writer.write(_failed(UserError("host has too many callers", hint="try again")))
+            else:
+                await self._converse(reader, writer)
         except (OSError, asyncio.CancelledError):
             pass  # the caller has gone, or the host ends
         finally:
-            del self._clients[task]
-            writer.close()
-            with contextlib.suppress(OSError, asyncio.CancelledError):
-                await writer.wait_closed()
+            if writer is None:
+                connection.close()
+            else:
+                writer.close()
+                with contextlib.suppress(OSError, asyncio.CancelledError):
+                    await writer.wait_closed()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer line after line."""

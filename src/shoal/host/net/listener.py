@@ -13,6 +13,7 @@ import contextlib
 import errno
 import socket
 import ssl
+from typing import Any
 
 from shoal.host.net import address
 from shoal.host.net.gate import Gate
@@ -20,7 +21,7 @@ from shoal.host.net.link import Link, Owner
 from shoal.host.tasks import Failed, vital
 from shoal.kernel.errors import UserError
 
-__all__ = ["Listener", "tune"]
+__all__ = ["Listener", "accept", "tune"]
 
 #: How long to wait when the process has no descriptor left for one more connection.
 _NO_DESCRIPTOR_S = 0.5
@@ -83,7 +84,7 @@ class Listener:
             if wait > 0:
                 await asyncio.sleep(wait)
             try:
-                connection, place = await loop.sock_accept(listening)
+                connection, place = await accept(listening)
             except OSError as error:
                 if error.errno in _NO_DESCRIPTOR:
                     self._gate.refused["no descriptor left"] += 1
@@ -131,6 +132,26 @@ class Listener:
     def _turn_away(self, host: str, reason: str, why: str) -> None:
         self._gate.refused[reason] += 1
         self._owner.turned_away(host, why)
+
+
+async def accept(listening: socket.socket) -> tuple[socket.socket, Any]:
+    """Who connects next, and from where.
+
+    Accepted in the very step in which it is returned: whoever cancels this loses no connection. In
+    asyncio's own `sock_accept` that can happen between the two.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        with contextlib.suppress(BlockingIOError, InterruptedError):
+            connection, place = listening.accept()
+            connection.setblocking(False)
+            return connection, place
+        ready = asyncio.Event()
+        loop.add_reader(listening, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(listening)
 
 
 def tune(connection: socket.socket, stall_s: float) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from shoal.host.config import HostConfig
+from shoal.host.console import lines
 from shoal.host.console.lines import SOCKET, Console, Request, ask
 from shoal.kernel.errors import UserError
 
@@ -145,3 +146,40 @@ def test_the_end_waits_for_no_caller(tmp_path: Path) -> None:
 
     answer: Awaitable[bytes] = scene()
     assert asyncio.run(answer) == b""  # type: ignore[arg-type]
+
+
+def test_when_descriptors_run_out_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "_NO_DESCRIPTOR_S", 0.01)
+    accept, failures = lines.accept, [24, 24]
+
+    async def sometimes(listening: socket.socket) -> object:
+        if failures:
+            raise OSError(failures.pop(), "no more")
+        return await accept(listening)
+
+    monkeypatch.setattr(lines, "accept", sometimes)
+    assert talk(tmp_path, lambda: ask(tmp_path, {"ask": "a"}))["asked"] == "a"
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_who_connects_while_the_host_ends_is_hung_up_on(
+    tmp_path: Path, descriptors_flat: None, turns: int
+) -> None:
+    """However far the connection has come: nobody waits for an answer of a host that is gone."""
+
+    async def scene() -> bytes:
+        console = Console(tmp_path, echo, HostConfig())
+        await console.start()
+        await asyncio.sleep(0)
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.settimeout(20)
+            caller.connect(str(tmp_path / SOCKET))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await console.stop()
+            try:
+                return await asyncio.to_thread(caller.recv, 100)
+            except ConnectionResetError:
+                return b""
+
+    assert asyncio.run(scene()) == b""

@@ -209,8 +209,7 @@ def test_when_descriptors_run_out_it_waits(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(module, "_NO_DESCRIPTOR_S", 0.01)
 
     async def scene() -> None:
-        loop = asyncio.get_running_loop()
-        accept, failures = loop.sock_accept, [24, 24, 103]
+        accept, failures = module.accept, [24, 24, 103]
 
         async def sometimes(listening: socket.socket) -> object:
             found = await accept(listening)
@@ -219,13 +218,36 @@ def test_when_descriptors_run_out_it_waits(tmp_path: Path, monkeypatch: pytest.M
                 raise OSError(failures.pop(), "no more")
             return found
 
-        monkeypatch.setattr(loop, "sock_accept", sometimes)
+        monkeypatch.setattr(module, "accept", sometimes)
         async with running(tmp_path / "a") as a, running(tmp_path / "b", "p2") as b:
             for left in (2, 1, 0):
                 async with dialled(a.peer.me.address):
                     await eventually(lambda left=left: len(failures) == left)
             assert await b.ask(Call(a.peer.me, "still here"))
             assert counts(a)["no descriptor left"] == 2
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_who_cancels_an_accept_loses_no_connection(descriptors_flat: None, turns: int) -> None:
+    """It is accepted and handed over, or it still waits in the kernel."""
+
+    async def scene() -> None:
+        with socket.socket() as listening, socket.socket() as caller:
+            listening.setblocking(False)
+            listening.bind(("127.0.0.1", 0))
+            listening.listen()
+            task = asyncio.create_task(module.accept(listening))
+            await asyncio.sleep(0)
+            caller.connect(listening.getsockname())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            (found,) = await asyncio.gather(task, return_exceptions=True)
+            if isinstance(found, asyncio.CancelledError):
+                found = await asyncio.wait_for(module.accept(listening), 20)
+            found[0].close()
 
     asyncio.run(scene())
 
