@@ -30,7 +30,7 @@ from shoal.kernel.events import Event, Received, TimerFired, Unreachable
 from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import SECOND, Instant
-from shoal.sim.checkers.base import Checker, Violation
+from shoal.sim.checkers.checker import Checker, Violation
 from shoal.sim.network import BLOCKED, LOST, Network, Weather
 from shoal.sim.node import LEAVING, PAUSED, UP, Node
 from shoal.sim.topology import Topology, Uniform

@@ -7,7 +7,7 @@ import pytest
 
 from shoal.kernel.errors import LocalError
 from shoal.kernel.time import HOUR, MILLISECOND, SECOND
-from shoal.sim.checkers.base import Checker, Violation
+from shoal.sim.checkers.checker import Checker, Violation
 from shoal.sim.network import Weather
 from shoal.sim.node import DOWN, Node
 from shoal.sim.world import Failed, World

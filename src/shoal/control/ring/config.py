@@ -57,7 +57,7 @@ class RingConfig:
         """Raise UserError for what cannot work."""
         for name in self.__slots__:
             value = getattr(self, name)
-            if name not in {"seeds", "round_jitter"} and value <= 0:
+            if name not in ("seeds", "round_jitter") and value <= 0:
                 raise UserError(f"ring setting {name} is {value}", hint="it must be above zero")
         rules = (
             (2 <= self.successors_max <= 64, "successors_max must be 2 to 64"),

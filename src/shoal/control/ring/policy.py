@@ -60,12 +60,14 @@ def stable_tables(
     for index, me in enumerate(ring):
         count = min(successors_max, size - 1)
         successors = tuple(ring[(index + ahead_by) % size] for ahead_by in range(1, count + 1))
-        fingers: dict[int, Contact] = {}
-        if count == successors_max:
-            for power in finger_powers(distance(me.key, successors[-1].key)):
-                owner = ring[_first_at(keys, ahead(me.key, power))]
-                if distance(me.key, owner.key) >= 1 << power:
-                    fingers[power] = owner
+        whole = count < successors_max
+        wanted = () if whole else finger_powers(distance(me.key, successors[-1].key))
+        owners = {power: ring[_first_at(keys, ahead(me.key, power))] for power in wanted}
+        fingers = {
+            power: owner
+            for power, owner in owners.items()
+            if distance(me.key, owner.key) >= 1 << power
+        }
         tables[me.name] = (ring[index - 1], successors, fingers)
     return tables
 

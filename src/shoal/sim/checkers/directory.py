@@ -46,7 +46,7 @@ from shoal.kernel.errors import ShoalError
 from shoal.kernel.events import Asked, Received, Started
 from shoal.kernel.keys import Key, short
 from shoal.kernel.time import SECOND, Instant
-from shoal.sim.checkers.base import Checker, Violation
+from shoal.sim.checkers.checker import Checker, Violation
 from shoal.sim.node import UP, Node
 
 __all__ = ["DirectoryChecker"]

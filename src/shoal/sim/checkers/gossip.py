@@ -34,7 +34,7 @@ from shoal.control.gossip.spread import RETRY
 from shoal.kernel.effects import Answer, Effect, Send
 from shoal.kernel.events import Asked, Received, TimerFired, Unreachable
 from shoal.kernel.time import HOUR, SECOND, Instant
-from shoal.sim.checkers.base import Checker, Violation
+from shoal.sim.checkers.checker import Checker, Violation
 from shoal.sim.node import UP, Node
 
 __all__ = ["GossipChecker", "gossip_of"]

@@ -7,7 +7,7 @@ two machines of ours disagree about what may be said.
 Not checked   messages that are ignored for a stated reason: the network may delay or double them.
 """
 
-from shoal.sim.checkers.base import Checker, Violation
+from shoal.sim.checkers.checker import Checker, Violation
 from shoal.sim.node import Node
 
 __all__ = ["HonestChecker"]

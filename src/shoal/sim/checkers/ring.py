@@ -36,7 +36,7 @@ from shoal.kernel.effects import Answer, Effect
 from shoal.kernel.events import Asked
 from shoal.kernel.keys import Contact, Key, key_of_name
 from shoal.kernel.time import SECOND, Instant
-from shoal.sim.checkers.base import Checker, Violation
+from shoal.sim.checkers.checker import Checker, Violation
 from shoal.sim.node import Node
 
 __all__ = ["RingChecker", "ring_of"]

@@ -15,7 +15,7 @@ from msgspec import Struct
 from shoal.kernel.effects import Effect, Send
 from shoal.kernel.errors import ShoalError
 from shoal.peer.messages import MESSAGES
-from shoal.sim.checkers.base import Checker, Violation
+from shoal.sim.checkers.checker import Checker, Violation
 from shoal.sim.node import Node
 from shoal.wire.codec import Codec
 from shoal.wire.frames import FrameReader

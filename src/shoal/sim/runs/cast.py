@@ -14,7 +14,7 @@ from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
 from shoal.peer.build import PeerConfig, build_machines
 from shoal.peer.peer import Peer
-from shoal.sim.checkers.base import Checker
+from shoal.sim.checkers.checker import Checker
 from shoal.sim.checkers.directory import DirectoryChecker
 from shoal.sim.checkers.gossip import GossipChecker
 from shoal.sim.checkers.honest import HonestChecker

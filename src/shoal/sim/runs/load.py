@@ -36,7 +36,7 @@ from shoal.kernel.errors import ShoalError
 from shoal.kernel.keys import Contact, Key, key_of_name
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import SECOND, Instant
-from shoal.sim.checkers.base import Checker, Violation
+from shoal.sim.checkers.checker import Checker, Violation
 from shoal.sim.node import UP, Node
 from shoal.sim.runs.scenario import Workload
 

@@ -39,20 +39,17 @@ def shrink(
     if outcome.failure is None:
         return smallest, outcome
     sign = _sign(outcome)
-    tries = 0
-    while tries < tries_max:
-        for what, smaller in _smaller(smallest):
-            tries += 1
-            tried = run(smaller, seed, cast)
-            if tried.failure is not None and _sign(tried) == sign:
-                smallest, outcome = smaller, tried
-                if say is not None:
-                    say(f"{what}: still fails after {tried.events:,} events")
-                break
-            if tries >= tries_max:
-                break
-        else:
+    changes = _smaller(smallest)
+    for _ in range(tries_max):
+        what, smaller = next(changes, ("", None))
+        if smaller is None:
             break
+        tried = run(smaller, seed, cast)
+        if tried.failure is not None and _sign(tried) == sign:
+            smallest, outcome = smaller, tried
+            changes = _smaller(smallest)
+            if say is not None:
+                say(f"{what}: still fails after {tried.events:,} events")
     return smallest, outcome
 
 

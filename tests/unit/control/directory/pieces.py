@@ -27,7 +27,7 @@ from shoal.kernel.keys import Contact, Key, key_of_name
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import MILLISECOND, SECOND
 from shoal.peer.peer import Peer
-from shoal.sim.checkers.base import Checker
+from shoal.sim.checkers.checker import Checker
 from shoal.sim.network import Weather
 from shoal.sim.node import Node
 from shoal.sim.world import World

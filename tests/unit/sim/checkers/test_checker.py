@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.kernel.time import SECOND
-from shoal.sim.checkers.base import Checker, Violation
+from shoal.sim.checkers.checker import Checker, Violation
 from shoal.sim.node import Node
 from shoal.sim.world import Failed, World
 from tests.unit.sim.toy import toy_peer

@@ -20,7 +20,7 @@ from shoal.control.directory.messages import (
 from shoal.kernel.effects import Answer
 from shoal.kernel.events import Asked
 from shoal.kernel.time import SECOND
-from shoal.sim.checkers.base import Violation
+from shoal.sim.checkers.checker import Violation
 from shoal.sim.checkers.directory import DirectoryChecker
 from shoal.sim.loop import Failed
 from shoal.sim.node import Node

@@ -22,7 +22,7 @@ from shoal.kernel.events import Asked, Received, Started, TimerFired, Unreachabl
 from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import HOUR, MINUTE, SECOND
-from shoal.sim.checkers.base import Violation
+from shoal.sim.checkers.checker import Violation
 from shoal.sim.checkers.gossip import GossipChecker, gossip_of
 from shoal.sim.network import Weather
 from shoal.sim.node import UP

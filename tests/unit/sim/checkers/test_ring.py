@@ -6,7 +6,7 @@ import pytest
 
 from shoal.control.ring.messages import Located, Lookup
 from shoal.kernel.keys import key_of_name
-from shoal.sim.checkers.base import Violation
+from shoal.sim.checkers.checker import Violation
 from shoal.sim.loop import Failed
 from tests.unit.control.ring.few import Few
 

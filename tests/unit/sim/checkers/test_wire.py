@@ -9,7 +9,7 @@ from shoal.kernel.effects import Send
 from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import SECOND
-from shoal.sim.checkers.base import Violation
+from shoal.sim.checkers.checker import Violation
 from shoal.sim.checkers.wire import WireChecker
 from shoal.sim.node import Node
 from shoal.sim.world import World

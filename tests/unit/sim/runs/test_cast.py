@@ -15,7 +15,8 @@ ME = Contact("p0", "host0:1", 1)
 def test_peers_have_the_machines_that_were_asked_for_in_their_order() -> None:
     cast = standard()
     for wanted in (MACHINES, ("ring",), ("ring", "gossip")):
-        peer = cast.factory(Scenario(title="x", machines=wanted))(ME, [], Rng(1, "p0"))  # type: ignore[arg-type]
+        scenario = Scenario(title="x", machines=wanted)  # type: ignore[arg-type]
+        peer = cast.factory(scenario)(ME, [], Rng(1, "p0"))
         assert tuple(peer.machines) == wanted
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.sim.checkers.base import Checker, Violation
+from shoal.sim.checkers.checker import Checker, Violation
 from shoal.sim.runs.cast import Cast
 from shoal.sim.runs.faults import Clock, Crash, Partition, Pause
 from shoal.sim.runs.run import run

@@ -7,7 +7,7 @@ from msgspec import Struct
 from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
 from shoal.peer.peer import Peer
-from shoal.sim.checkers.base import Checker, Violation
+from shoal.sim.checkers.checker import Checker, Violation
 from shoal.sim.node import Node
 from shoal.sim.runs.cast import Cast
 from shoal.sim.runs.faults import Fault
