@@ -20,9 +20,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from shoal.log.reader import Reader
 from shoal.log.root import Root
@@ -30,7 +31,7 @@ from shoal.log.validate import validate
 from tests.races.checker import Findings, Row, check
 from tests.races.steps import INSTANCE, create, read_all
 
-__all__ = ["Tally", "run"]
+__all__ = ["COMMIT_POINTS", "CRASHES", "UPKEEP_POINTS", "Tally", "run"]
 
 REPOSITORY = Path(__file__).parents[2]
 #: Where an owner can stop or die between its first file and the end of its commit, ...
@@ -48,6 +49,12 @@ COMMIT_POINTS = (
 #: ... in the housekeeping after it, and in a take-over.
 UPKEEP_POINTS = ("merged", "checkpointed", "trimmed")
 TAKE_POINTS = ("taking over", "appending", "appended", "refreshed", "log synced", "taken over")
+#: Every place where an owner can die: the order that it carries out, and the point.
+CRASHES = (
+    *(("commit", point) for point in (*COMMIT_POINTS, *UPKEEP_POINTS)),
+    *(("take", point) for point in TAKE_POINTS),
+)
+Place = TypeVar("Place", str, tuple[str, str])
 #: The longest that anything here may take on a busy machine before it counts as hanging.
 PATIENCE_S = 120.0
 
@@ -156,6 +163,7 @@ class Run:
         self.read: list[dict[int, list[Row]]] = []
         self.diaries: list[Path] = []
         self.processes: list[Process] = []
+        self._packs: dict[str, list[Any]] = {}
         create(self.root)
 
     def process(self) -> Process:
@@ -236,14 +244,13 @@ class Run:
             tally.violations.setdefault(violation.promise, []).append(violation.detail)
 
     def _pause(self, first: Process, second: Process) -> None:
-        point = self.rng.choice((*COMMIT_POINTS, *UPKEEP_POINTS, "stale", "taking"))
-        self.tally.points[point] = self.tally.points.get(point, 0) + 1
+        point = self._drawn("pause", (*COMMIT_POINTS, *UPKEEP_POINTS, "stale", "taking"))
         self.tally.races += 1
         reader = self._reader()
         if point == "stale":
             first.ask(do="repeat")
         elif point == "taking":
-            first.order(do="take", stop_at=self.rng.choice(TAKE_POINTS))
+            first.order(do="take", stop_at=self._drawn("take", TAKE_POINTS))
         else:
             skip = self.rng.randrange(3) if point in COMMIT_POINTS else 0
             first.order(do="commit", steps=8, parts=2, stop_at=point, skip=skip)
@@ -275,9 +282,7 @@ class Run:
             self.tally.violations.setdefault("L3", []).append(f"{point}: {answer}")
 
     def _crash(self, owner: Process) -> None:
-        places = [("commit", p) for p in (*COMMIT_POINTS, *UPKEEP_POINTS)]
-        order, point = self.rng.choice([*places, *(("take", p) for p in TAKE_POINTS)])
-        self.tally.points[point] = self.tally.points.get(point, 0) + 1
+        order, point = self._drawn("crash", CRASHES)
         self.tally.crashes += 1
         reader = self._reader()
         if order == "commit":
@@ -289,6 +294,16 @@ class Run:
         assert not answer, f"it was to die at {point!r}, but said {answer}"
         owner.close()
         self._read(reader)
+
+    def _drawn(self, what: str, places: Sequence[Place]) -> Place:
+        """The next place in a shuffled pack: each comes once before any comes again."""
+        pack = self._packs.setdefault(what, [])
+        if not pack:
+            pack += self.rng.sample(places, len(places))
+        place = pack.pop()
+        name = f"{what} {' '.join(place) if isinstance(place, tuple) else place}"
+        self.tally.points[name] = self.tally.points.get(name, 0) + 1
+        return place
 
     def _reader(self) -> Reader:
         """A reader somewhere in the history, or at its end."""
