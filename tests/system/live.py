@@ -1,9 +1,10 @@
 """Add, alter and drop queries one by one while tuples flow, and judge every one of them.
 
-    python -m tests.system.live --changes 1000 --seed 1
+    python -m tests.system.live --queries 1000 --seed 1
 
-Nothing may restart (epochs stay), every version of every query equals DuckDB over its interval,
-and the control queries, which nobody touches, are as right as the rest.
+Each query is added, altered once at least, and dropped, among others at all three stages. Nothing
+may restart (epochs stay), every version of every query equals DuckDB over its interval, and the
+control queries, which nobody touches, are as right as the rest.
 """
 
 import argparse
@@ -29,6 +30,10 @@ _WHERES = (
     "name IN ('alpha', '東京')", "kwh BETWEEN -1 AND 2.5",
 )  # fmt: skip
 
+#: Changes between two arrivals of files, and the queries that are there at any time.
+FILES_EVERY = 4
+ALIVE_LEAST, ALIVE_MOST = 10, 100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
@@ -36,6 +41,8 @@ class Figures:
 
     changes: int
     restarts: int
+    #: Those that were added, altered and dropped, and all that were judged.
+    dropped: int
     queries: int
     rows: int
     source_steps: int
@@ -44,20 +51,19 @@ class Figures:
 
 
 def change_and_check(
-    folder: Path, spark: "SparkSession", *, changes: int, controls: int, seed: int
+    folder: Path, spark: "SparkSession", *, queries: int, controls: int, seed: int
 ) -> Figures:
-    """Make so many changes while files appear, then judge everything."""
+    """Let so many queries come and go while files appear, then judge everything."""
     started = time.monotonic()
     rng = random.Random(seed)
     with Setting(folder, spark, seed=seed, files_per_step=2, lateness="1 hour") as setting:
         setting.select({f"control_{n}": f"kwh > {n / 8 - 3}" for n in range(controls)})
         setting.round(files=3, rows=30)
         epochs = {v.instance: v.epoch for v in setting.mesh.status().components}
-        alive: list[str] = []
-        for number in range(changes):
-            if number % 4 == 0:
+        lives = Lives(setting, rng, queries)
+        while lives.change():
+            if lives.changes % FILES_EVERY == 0:
                 setting.world.drop(setting.source, files=rng.randint(1, 3), rows=20)
-            _change(setting, rng, alive, number)
         changed = time.monotonic() - started
         setting.drain()
         oracle = setting.check()
@@ -67,8 +73,9 @@ def change_and_check(
         odd = [r for r in setting.gather() if isinstance(r, Failed | FencedOff)]
         assert not odd, odd[:3]
         return Figures(
-            changes=changes,
+            changes=lives.changes,
             restarts=restarts,
+            dropped=lives.dropped,
             queries=len(setting.texts),
             rows=sum(setting.mesh.results(name, after=0).num_rows for name in setting.texts),
             source_steps=max(v.step for v in views if v.kind == "ingest"),
@@ -77,33 +84,66 @@ def change_and_check(
         )
 
 
-def _change(setting: Setting, rng: random.Random, alive: list[str], number: int) -> None:
-    where = rng.choice(_WHERES).format(x=round(rng.uniform(-3, 3), 2), n=rng.randrange(9))
-    kind = rng.random()
-    if len(alive) < 10 or kind < 0.4:
-        name = f"q{number}"
-        start = "2024-03-01 00:00:05" if rng.random() < 0.1 else None
-        columns = ("n", "ts") if rng.random() < 0.5 else ("ts", "name", "kwh", "price")
-        setting.select({name: where}, columns=columns, start=start)
-        alive.append(name)
-    elif kind < 0.75:
-        setting.alter(rng.choice(alive), where)
-    else:
-        name = alive.pop(rng.randrange(len(alive)))
-        setting.mesh.query(name).drop(now=rng.random() < 0.5)
+class Lives:
+    """Queries that come, change and go, one change at a time."""
+
+    def __init__(self, setting: Setting, rng: random.Random, queries: int) -> None:
+        self._setting = setting
+        self._rng = rng
+        self._to_come = [f"q{number}" for number in reversed(range(queries))]
+        #: Those that are there, by whether they have been altered.
+        self._fresh: list[str] = []
+        self._altered: list[str] = []
+        self.changes = 0
+        self.dropped = 0
+
+    def change(self) -> bool:
+        """Make one change; False when all have come and gone."""
+        there = len(self._fresh) + len(self._altered)
+        kind = self._rng.random()
+        if self._to_come and (there < ALIVE_LEAST or (kind < 0.4 and there < ALIVE_MOST)):
+            self._fresh.append(self._to_come.pop())
+            self._add(self._fresh[-1])
+        elif self._fresh and (kind < 0.7 or not self._altered):
+            self._altered.append(self._fresh.pop(self._rng.randrange(len(self._fresh))))
+            self._setting.alter(self._altered[-1], self._where())
+        elif self._altered:
+            self._end(self._altered[self._rng.randrange(len(self._altered))])
+        else:
+            return False
+        self.changes += 1
+        return True
+
+    def _add(self, name: str) -> None:
+        start = "2024-03-01 00:00:05" if self._rng.random() < 0.1 else None
+        columns = ("n", "ts") if self._rng.random() < 0.5 else ("ts", "name", "kwh", "price")
+        self._setting.select({name: self._where()}, columns=columns, start=start)
+
+    def _end(self, name: str) -> None:
+        """Drop it; or, now and then, alter it once more."""
+        if self._rng.random() < 0.1:
+            self._setting.alter(name, self._where())
+            return
+        self._altered.remove(name)
+        self._setting.mesh.query(name).drop(now=self._rng.random() < 0.5)
+        self.dropped += 1
+
+    def _where(self) -> str:
+        number = self._rng.randrange(9)
+        return self._rng.choice(_WHERES).format(x=round(self._rng.uniform(-3, 3), 2), n=number)
 
 
 def main() -> None:
-    """Make the changes asked for, and print the figures."""
+    """Let the queries asked for come and go, and print the figures."""
     from shoal.spark.session import build
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--changes", type=int, default=1000)
+    parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     session = build("local[2]", {"spark.driver.memory": "2g"})
     folder = Path(tempfile.mkdtemp(prefix="shoal-live-"))
-    figures = change_and_check(folder, session, changes=asked.changes, controls=50, seed=asked.seed)
+    figures = change_and_check(folder, session, queries=asked.queries, controls=50, seed=asked.seed)
     sys.stdout.write(f"{figures}\n")
     session.stop()
 
