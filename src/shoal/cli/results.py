@@ -10,14 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from shoal.log.reader import Reader
+from shoal.log.reader import PastHorizon, Reader
 from shoal.log.root import Root
+from shoal.log.segment import Segment
 from shoal.log.types import INSTANT, arrow_type
 from shoal.query.catalog import StreamDef
 from shoal.spark.ingest.judge import event_time
 
 __all__ = ["read_rows"]
 
+_END = 1 << 62
 _IDENTITY = ("_version", "_step", "_id")
 
 
@@ -66,7 +68,7 @@ def _piece(
     reader = Reader(root, instance, after=after)
     folder = root.table(instance).path
     found = []
-    for segment in reader.segments_between(after, 1 << 62):
+    for segment in _kept(reader, after):
         path = folder / segment.path
         present = pq.read_schema(path).names
         wanted = [name for name in dict.fromkeys([*own, time]) if name in present]
@@ -81,3 +83,13 @@ def _piece(
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
     return [rows.select(schema.names).cast(schema)]
+
+
+def _kept(reader: Reader, after: int) -> tuple[Segment, ...]:
+    """Segments after a step. Who has read up to there is told if some are gone since."""
+    try:
+        return reader.segments_between(after, _END)
+    except PastHorizon as error:
+        if after:
+            raise
+        return reader.segments_between(error.retained, _END)

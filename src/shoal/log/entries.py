@@ -33,6 +33,7 @@ from shoal.log.segment import Segment, segment_from_stats
 __all__ = [
     "APPLICATION",
     "RETAINED",
+    "RETAINED_TIME",
     "Entry",
     "Mark",
     "Snapshot",
@@ -45,8 +46,10 @@ __all__ = [
 
 #: The one application id that fences an instance (module fence).
 APPLICATION = "shoal"
-#: Transaction with the greatest step whose rows retention may have removed.
+#: Transactions of retention: the greatest step whose rows it may have removed, and the greatest
+#: event time of any row that it has.
 RETAINED = "retained"
+RETAINED_TIME = "retained/time"
 STEP_BITS = 40
 _CHECKPOINT_COLUMNS = ["txn", "add.path", "add.size", "add.partitionValues", "add.stats"]
 #: Attempts to read a snapshot while the log is trimmed under the reader.
@@ -247,7 +250,15 @@ def _segment(add: Mapping[str, Any]) -> Segment:
 def _bytes(path: str) -> bytes | None:
     try:
         descriptor = os.open(path, os.O_RDONLY)
+        try:
+            return open(descriptor, "rb", buffering=0, closefd=False).readall()
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         return None
-    with open(descriptor, "rb", buffering=0) as file:
-        return file.readall()
+    except OSError as error:
+        raise StorageError(
+            f"cannot read {path}",
+            detail=str(error.strerror),
+            hint="look at the rights and the disk of the root, and at the limit of open files",
+        ) from error

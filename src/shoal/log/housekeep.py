@@ -9,6 +9,8 @@ is refused like its commits are.
                  sorted by (_step, event time, _id). Three classes and the `ok` and `late`
                  partitions keep a table below 256 small segments, and a row is rewritten at
                  most three times. Rows keep their `_step`, so L4 holds across it.
+    expire       segments whose rows all have an earlier event time than is kept leave the table,
+                 from the oldest step on and never past a registered reader
     sweep        files that no snapshot names are deleted when a commit can no longer want them
                  (their name's epoch and step have passed), when no registered reader may still
                  come to them by the entries (their step is at or below the horizon), and when
@@ -30,12 +32,25 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shoal.kernel.time import Instant
 from shoal.log.durable import replace, sync_file, sync_folder
 from shoal.log.entries import Mark, lowest_version
 from shoal.log.root import TableDir, make_folder
 from shoal.log.segment import STEP_COLUMN, Segment, SegmentName, write_segment
 
-__all__ = ["Housekept", "Sweeper", "Upkeep", "merge", "plan_merge", "sync_checkpoint", "trim"]
+__all__ = [
+    "Housekept",
+    "Sweeper",
+    "Upkeep",
+    "ended_below",
+    "merge",
+    "plan_merge",
+    "sync_checkpoint",
+    "trim",
+]
+
+#: Above every step: what a segment says that does not know its own.
+_STEPS_MAX = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +109,22 @@ def plan_merge(live: Iterable[Segment], upkeep: Upkeep) -> tuple[Segment, ...]:
             chosen.append(segment)
         return tuple(chosen)
     return ()
+
+
+def ended_below(live: Iterable[Segment], *, column: str, before: Instant) -> int:
+    """The greatest step below which every segment has only rows with an earlier event time.
+
+    Retention goes by steps, because readers do: so a segment that must stay keeps all that come
+    after it. Where the statistics do not tell, it must stay.
+    """
+    ended: list[int] = []
+    staying: list[int] = []
+    for segment in live:
+        latest = segment.latest(column)
+        over = latest is not None and latest < before and segment.max_step < _STEPS_MAX
+        (ended if over else staying).append(segment.max_step)
+    first = min(staying, default=_STEPS_MAX)
+    return max((step + 1 for step in ended if step < first), default=0)
 
 
 def merge(

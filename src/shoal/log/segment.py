@@ -18,7 +18,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shoal.kernel.errors import LocalError, StorageError
+from shoal.kernel.time import Instant
 from shoal.log.durable import sync_file, sync_folder
 from shoal.log.root import TableDir, make_folder
 
@@ -47,6 +48,7 @@ ROW_GROUP_ROWS = 131_072
 #: Characters of a string kept in statistics, as Delta's own writers do.
 PREFIX_LENGTH = 32
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME = re.compile(r"e(\d+)-s(\d+)-(\w+)-([0-9a-f]+)\.parquet")
 _PARTITION_VALUE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
@@ -66,6 +68,13 @@ class Segment:
     stats: str
     min_step: int
     max_step: int
+
+    def latest(self, column: str) -> Instant | None:
+        """The greatest instant in this column; None where the statistics do not say."""
+        text = json.loads(self.stats).get("maxValues", {}).get(column)
+        if text is None:
+            return None
+        return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

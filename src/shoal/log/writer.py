@@ -26,13 +26,22 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
 from shoal.kernel.errors import Fenced, LocalError, StorageError, UserError
+from shoal.kernel.time import Instant
 from shoal.log.durable import sync_file, sync_folder
-from shoal.log.entries import APPLICATION, RETAINED, Entry, Mark, read_snapshot
+from shoal.log.entries import (
+    APPLICATION,
+    RETAINED,
+    RETAINED_TIME,
+    Entry,
+    Mark,
+    read_snapshot,
+)
 from shoal.log.fence import Change, Fence, open_handle, refused
 from shoal.log.housekeep import (
     Housekept,
     Sweeper,
     Upkeep,
+    ended_below,
     merge,
     plan_merge,
     sync_checkpoint,
@@ -50,6 +59,8 @@ EVENT_TIME_PROPERTY = "shoal.event_time"
 TAKE_OVERS_MAX = 200
 #: Merges of one `housekeep`, so that a step never waits for a long backlog.
 MERGES_MAX = 4
+#: Above every instant.
+_NEVER = 1 << 62
 #: Entries since the last checkpoint at which `commit` makes one by itself.
 CHECKPOINT_OVERDUE = 100
 
@@ -237,9 +248,22 @@ class Writer:
                 return 0
             reached = max(segment.max_step for segment in lost)
             retained = {RETAINED: max(reached, self._transactions.get(RETAINED, 0))}
+            retained |= self._retained_time(lost)
             change = Change(kind="retain", lost=lost, transactions=retained)
             self._apply(change, mark=self._fence.mark)
             return len(lost)
+
+    def expire(self, *, before: Instant, horizon: int | None) -> int:
+        """Remove what ended before this event time and no registered reader still needs.
+
+        `horizon` as in `housekeep`; how many segments went. A table without an event time keeps
+        everything.
+        """
+        with self._lock:
+            if self._event_time is None:
+                return 0
+            below = ended_below(self._live.values(), column=self._event_time, before=before)
+            return self.retain(below_step=below if horizon is None else min(below, horizon + 1))
 
     def validate(self) -> None:
         """Raise unless what this owner believes is what the table says (L2, L3)."""
@@ -255,6 +279,14 @@ class Writer:
                     detail=f"at {found.mark}: {found.transactions}, {len(found.segments)} files",
                     hint="somebody else writes to this table; validate(root, instance) says more",
                 )
+
+    def _retained_time(self, lost: Sequence[Segment]) -> dict[str, int]:
+        """The greatest event time that is lost; the end of time where it is not known."""
+        if self._event_time is None:
+            return {}
+        times = [segment.latest(self._event_time) for segment in lost]
+        known = [_NEVER if time is None else time for time in times]
+        return {RETAINED_TIME: max([*known, self._transactions.get(RETAINED_TIME, known[0])])}
 
     def _take(self) -> None:
         self._trace("taking over")
@@ -329,7 +361,7 @@ class Writer:
         wrong = ""
         if step != self.step + 1:
             wrong = f"step {step} does not follow step {self.step}"
-        if APPLICATION in transactions or RETAINED in transactions:
+        if any(name in transactions for name in (APPLICATION, RETAINED, RETAINED_TIME)):
             wrong = f"{APPLICATION!r} and {RETAINED!r} are the log's own transactions"
         for segment in segments:
             wrong = wrong or self._flaw(step, segment)

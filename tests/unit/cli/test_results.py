@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from shoal.cli.results import read_rows
+from shoal.log.reader import PastHorizon
 from shoal.query.catalog import parse_schema
 from tests.property.streams import READINGS
 from tests.unit.spark.deliver.world import TABLE, World
@@ -58,6 +59,18 @@ def test_pieces_follow_one_another_with_their_own_columns(world: World) -> None:
     assert [row["_version"] for row in found] == [1, 1, 2, 3]
     assert [row["kwh"] for row in found] == [None, None, 0.0, None]
     assert [row["meter"] for row in found] == [1, 0, 0, 0]
+
+
+def test_what_is_no_longer_kept_is_told_to_who_had_read_up_to_there(world: World) -> None:
+    """All results are all that are kept; results after a step are all of them, or an error."""
+    for _ in range(4):
+        world.commit(["q"], rows=1)
+    world._writers[TABLE].retain(below_step=3)
+    found = read(world, piece(1, "ts", "meter", "kwh"))
+    assert found == world.expected("q")[2:]
+    assert read(world, piece(1, "ts", "meter", "kwh"), after=2) == found
+    with pytest.raises(PastHorizon):
+        read(world, piece(1, "ts", "meter", "kwh"), after=1)
 
 
 def test_a_query_without_results_has_its_columns(world: World) -> None:

@@ -118,3 +118,13 @@ def test_no_table_no_snapshot(root: Path) -> None:
     assert newest_version(table) == -1
     with pytest.raises(StorageError, match="cannot read the table"):
         read_snapshot(table)
+
+
+def test_an_entry_that_cannot_be_read_is_an_error_of_ours(opened: Root) -> None:
+    """Not there is one thing; there and not to be read is another."""
+    table = opened.table(INSTANCE)
+    assert read_entry(table, 77) is None
+    table.entry(77).mkdir()
+    with pytest.raises(StorageError, match="cannot read"):
+        read_entry(table, 77)
+    table.entry(77).rmdir()

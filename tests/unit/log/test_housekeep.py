@@ -1,5 +1,6 @@
 """What is merged, trimmed and deleted, and what is left alone."""
 
+import json
 import os
 import random
 from dataclasses import dataclass, replace
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from shoal.kernel.time import SECOND
 from shoal.log.entries import Mark, lowest_version, newest_version, read_entry
-from shoal.log.housekeep import Sweeper, Upkeep, plan_merge, trim
+from shoal.log.housekeep import Sweeper, Upkeep, ended_below, plan_merge, trim
 from shoal.log.root import Root, TableDir
 from shoal.log.segment import Segment
 from shoal.log.validate import validate
@@ -48,6 +50,26 @@ def test_a_merge_is_bounded() -> None:
     assert planned(*(segment(step, 900) for step in range(5))) == ["ok-0", "ok-1"]
     tight = replace(UPKEEP, merge_bytes_max=1)
     assert planned(*(segment(step, 900) for step in range(5)), upkeep=tight) == ["ok-0", "ok-1"]
+
+
+def timed(step: int, latest: int | None, *, upto: int | None = None) -> Segment:
+    """A segment whose statistics say that it ends at this second, or say nothing."""
+    said = {} if latest is None else {"at": f"1970-01-01T00:00:{latest:02}.000000Z"}
+    stats = json.dumps({"maxValues": said})
+    return replace(segment(step, 10), stats=stats, max_step=upto or step)
+
+
+def test_what_has_ended_goes_from_the_oldest_step_on() -> None:
+    def below(*live: Segment) -> int:
+        return ended_below(live, column="at", before=10 * SECOND)
+
+    assert below() == 0
+    assert below(timed(1, 3), timed(2, 9)) == 3
+    assert below(timed(2, 9), timed(1, 3), timed(3, 10)) == 3
+    assert below(timed(1, 10), timed(2, 3)) == 0, "one that stays keeps all that come after it"
+    assert below(timed(1, 3), timed(2, None), timed(3, 3)) == 2, "nothing is known of it"
+    assert below(timed(1, 3), timed(1, 9, upto=4), timed(3, 12)) == 2
+    assert below(timed(1, 3, upto=1 << 62)) == 0
 
 
 @dataclass(slots=True)

@@ -130,7 +130,7 @@ def test_L1_segments_are_looked_at_before_they_are_committed(opened: Root) -> No
         writer.commit(step=1, segments=[segment], transactions={})
 
 
-@pytest.mark.parametrize("name", ["shoal", "retained"])
+@pytest.mark.parametrize("name", ["shoal", "retained", "retained/time"])
 def test_the_own_transactions_of_the_log_are_refused(opened: Root, name: str) -> None:
     with pytest.raises(LocalError, match="cannot be committed"):
         owner(opened).commit(step=1, segments=[], transactions={name: 1})
@@ -214,6 +214,20 @@ def test_retention_removes_whole_segments(opened: Root) -> None:
     assert writer.transactions["retained"] == 5
     assert sorted(step for step, _ in _rows(writer)) == [6] * 4 + [7] * 4
     writer.validate()
+
+
+def test_L4_what_has_ended_expires_and_no_more(opened: Root) -> None:
+    """By event time, which is a thousand a step here; and never what a reader still needs."""
+    writer = owner(opened)
+    steps(writer, 6)
+    assert writer.expire(before=4_000, horizon=None) == 3
+    assert (writer.transactions["retained"], writer.transactions["retained/time"]) == (3, 3_003)
+    assert sorted(dict.fromkeys(step for step, _ in _rows(writer))) == [4, 5, 6]
+    assert writer.expire(before=9_000, horizon=4) == 1
+    assert writer.expire(before=9_000, horizon=4) == 0
+    assert sorted(dict.fromkeys(step for step, _ in _rows(writer))) == [5, 6]
+    writer.validate()
+    assert validate(opened, INSTANCE) == ()
 
 
 def test_an_earlier_write_of_a_foreign_hand_is_noticed(
