@@ -202,6 +202,7 @@ class EngineSuite(RowsSuite):
         (view,) = view_of(under.engine, instance)
         assert (view.lag, view.roster_rows, view.failures) == (0, 1, 0)
         assert view.step == served[-1].step
+        assert view.rates["in"] > view.rates["out"] > 0
 
     def test_Q3_a_row_that_fails_is_suspended(self, under: EngineUnderTest) -> None:
         """It alone, in the open; the rest goes on and has lost nothing."""

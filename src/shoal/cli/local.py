@@ -125,8 +125,12 @@ class Mesh:
         lateness: str = "0 seconds",
         store: bool = True,
         idle_advances: bool = False,
+        retain: str | None = None,
     ) -> StreamDef:
-        """Define a stream and start to read it. `store=False` keeps an index only."""
+        """Define a stream and start to read it. `store=False` keeps an index only.
+
+        `retain` is how long tuples and results are kept, in event time; without it, for good.
+        """
         stream = StreamDef(
             name=check_name("stream", name),
             columns=parse_schema(schema),
@@ -135,6 +139,7 @@ class Mesh:
             store=store,
             idle_advances=idle_advances,
             source=source,
+            retain=0 if retain is None else parse_duration(retain),
         )
         stream.validate()
         if timestamp:

@@ -32,6 +32,8 @@ class _Measured:
     out_rate: float = 0.0
     roster: int = 0
     last: Instant = 0
+    #: Seconds since the first step; until they are `RATE_OVER`, rates are plain averages.
+    timed: float = 0.0
 
     def fitted(self) -> StepCost:
         """The cost after the last step."""
@@ -61,7 +63,8 @@ class Progress:
         measured.roster = done.roster_rows
         if measured.last:
             passed = max((now - measured.last) / SECOND, 1e-6)
-            share = min(1.0, passed / RATE_OVER)
+            measured.timed += passed
+            share = min(1.0, passed / min(RATE_OVER, measured.timed))
             measured.in_rate += share * (done.rows_in / passed - measured.in_rate)
             measured.out_rate += share * (done.rows_out / passed - measured.out_rate)
         measured.last = now
@@ -84,6 +87,18 @@ class Progress:
             "roster": cost.roster,
             "error": measured.fit.error,
         }
+
+    def rates(self, instance: str, now: Instant) -> Mapping[str, float]:
+        """Tuples a second, in and out; they fall off while nothing comes.
+
+        Empty before the second step: one step alone says nothing of time.
+        """
+        measured = self._measured.get(instance)
+        if measured is None or not measured.timed:
+            return {}
+        silence = max((now - measured.last) / SECOND, RATE_OVER)
+        share = RATE_OVER / silence
+        return {"in": measured.in_rate * share, "out": measured.out_rate * share}
 
     def cycle(self) -> Cycle:
         """How long until every component has had its step again, at the present rates."""

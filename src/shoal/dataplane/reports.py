@@ -105,6 +105,10 @@ class ComponentView:
     reason: str
     #: An ingest: everything that its source had at this instant is committed.
     looked: Instant
+    #: Steps up to this one may have lost rows to retention; 0 where everything is kept.
+    retained: int
+    #: Tuples a second, "in" and "out", over the last steps; empty before the second step.
+    rates: Mapping[str, float] = field(hash=False)
     #: Fitted cost of a step (query/cost.py): fixed, per tuple in, out, of history, per row.
     cost: Mapping[str, float] = field(hash=False)
     counters: Mapping[str, int] = field(hash=False)

@@ -48,6 +48,10 @@ class Scheduler:
     def add(self, instance: str, *, weight: float) -> None:
         self._turns[instance] = Turn(weight=max(weight, 1e-6), passed=0.0)
 
+    def weigh(self, instance: str, weight: float) -> None:
+        """From now on its time counts so much less; what it has had stays as it was counted."""
+        self._turns[instance].weight = max(weight, 1e-6)
+
     def remove(self, instance: str) -> None:
         self._turns.pop(instance, None)
         for known in (self._active, self._at_work):

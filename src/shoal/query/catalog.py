@@ -96,7 +96,8 @@ class StreamDef:
 
     `timestamp` names the event-time column ("" if the source has none: ingest gives one).
     `store` False means STORE NONE: readers go to the source. `idle_advances`: with no data at
-    all the watermark follows the clock.
+    all the watermark follows the clock. `retain` is how far behind the watermark tuples and
+    results are kept at least, in microseconds; 0 keeps them for good. It is no part of the name.
     """
 
     name: str
@@ -106,6 +107,7 @@ class StreamDef:
     store: bool
     idle_advances: bool
     source: SourceDef
+    retain: int = 0
 
     def validate(self) -> None:
         """Raise UserError unless the definition can be run."""
@@ -115,6 +117,9 @@ class StreamDef:
         if self.lateness < 0:
             what = f"lateness of stream {self.name} is negative"
             raise UserError(what, detail=f"{self.lateness} microseconds", hint="0 or more")
+        if self.retain < 0:
+            what = f"stream {self.name} cannot be kept for a negative time"
+            raise UserError(what, detail=f"{self.retain} microseconds", hint="0 keeps everything")
         if self.source.kind == "push" and not self.store:
             raise UserError(
                 f"stream {self.name} has to be stored",
@@ -166,6 +171,7 @@ class StreamDef:
             "store": self.store,
             "idle_advances": self.idle_advances,
             "source": {"kind": self.source.kind, "options": dict(self.source.options)},
+            "retain": self.retain,
         }
 
     @classmethod
@@ -181,6 +187,7 @@ class StreamDef:
                 store=record["store"],
                 idle_advances=record["idle_advances"],
                 source=SourceDef(kind=source["kind"], options=dict(source["options"])),
+                retain=record.get("retain", 0),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise LocalError(

@@ -7,8 +7,11 @@ steps.
 """
 
 from shoal.dataplane.scheduler import ATTEMPTS_BEFORE_BISECTION
+from shoal.kernel.errors import ShoalError
 from shoal.kernel.time import MILLISECOND, Instant
 from shoal.log.leases import Leases
+from shoal.log.reader import PastHorizon
+from shoal.log.writer import Writer
 from shoal.spark.deliver.crew import Crew
 from shoal.spark.floor import Floor, Part
 from shoal.spark.ingest.component import IngestComponent
@@ -16,12 +19,14 @@ from shoal.spark.select.component import SelectComponent
 from shoal.spark.select.index import probe_of
 from shoal.spark.turns import (
     BisectTurn,
+    Care,
     DeliverTurn,
     HousekeepTurn,
     IngestTurn,
     SelectTurn,
     TogetherTurn,
     Turn,
+    UnreadTurn,
 )
 
 __all__ = ["CARE_AFTER", "CARE_LATEST", "GROUP_MOST", "Chooser"]
@@ -57,7 +62,7 @@ class Chooser:
         """The next turn, its components marked as running; None if nothing is ready."""
         if now >= self._tail_at:
             self._tail_at = now + TAIL_EVERY
-            self._floor.tail(now)
+            self._floor.tail(now, self._needed)
         turn = self._care(now, after=CARE_LATEST) or self._step(now)
         turn = turn or self._care(now, after=CARE_AFTER)
         if turn is not None and not isinstance(turn, DeliverTurn):
@@ -71,7 +76,7 @@ class Chooser:
         candidates = [*ready, *self._crew.ready(now)]
         while name := self._floor.scheduler.next(candidates, now):
             if name not in self._crew:
-                return self._turn(parts[name], ready, now)
+                return self._turn_or_why(parts[name], ready, now)
             work = self._crew.next_work(name, now)
             if work is not None:
                 return DeliverTurn(instances=(name,), work=work)
@@ -108,6 +113,13 @@ class Chooser:
             now=now,
         )
 
+    def _turn_or_why(self, component: Part, ready: list[str], now: Instant) -> Turn:
+        """The component's turn; what cannot be read is its failure, and nobody else's."""
+        try:
+            return self._turn(component, ready, now)
+        except ShoalError as error:
+            return UnreadTurn(instances=(component.instance,), cause=error, row=None)
+
     def _turn(self, component: Part, ready: list[str], now: Instant) -> Turn:
         if isinstance(component, IngestComponent):
             return self._ingest_turn(component, now)
@@ -135,7 +147,11 @@ class Chooser:
         )
 
     def _fill_turn(self, component: SelectComponent) -> Turn:
-        row, read = component.next_fill()
+        try:
+            row, read = component.next_fill()
+        except PastHorizon as error:
+            row = component.fill_row
+            return UnreadTurn(instances=(component.instance,), cause=error, row=row)
         work = component.fill_work(row, read)
         shared = self._floor.inputs[component.spec.input]
         names = (component.instance,)
@@ -166,20 +182,33 @@ class Chooser:
             if steps < after or part.running:
                 continue
             self._floor.uncared[instance] = 0
-            writers = [part.writer]
+            retain = part.spec.stream.retain
+            watermark = part.writer.transactions.get("wm")
+            cares = [self._care_of(part.writer, watermark, retain, now)]
+            readers: list[str] = []
             if isinstance(part, IngestComponent):
-                writers.append(part.ingest.dead)
-            return HousekeepTurn(
-                instances=(instance,),
-                writers=tuple(writers),
-                horizon=self._horizon_of_all(instance, now),
-            )
+                cares.append(self._care_of(part.ingest.dead, now, retain, now))
+                readers = self._floor.reader_names(instance) if retain else []
+                self._floor.undecided |= dict.fromkeys(readers)
+            return HousekeepTurn(instances=(instance,), cares=tuple(cares), readers=tuple(readers))
         return None
+
+    def _care_of(self, writer: Writer, reached: Instant | None, retain: int, now: Instant) -> Care:
+        return Care(
+            writer=writer,
+            horizon=self._horizon_of_all(writer.instance, now),
+            before=reached - retain if retain and reached is not None else None,
+        )
 
     def _horizon_of_all(self, instance: str, now: Instant) -> int | None:
         """The lowest position that any reader needs; those elsewhere hold leases."""
         leases = Leases(self._floor.root.folder("readers", instance))
-        found = (self._floor.horizon(instance), self._crew.horizon(instance), leases.horizon(now))
+        found = (self._needed(instance), leases.horizon(now))
+        return min((position for position in found if position is not None), default=None)
+
+    def _needed(self, instance: str) -> int | None:
+        """The lowest position that a reader here needs."""
+        found = (self._floor.horizon(instance), self._crew.horizon(instance))
         return min((position for position in found if position is not None), default=None)
 
 

@@ -36,7 +36,15 @@ from shoal.spark.outcome import StepFailed, StepOutcome
 from shoal.spark.select.bisect import Guilty
 from shoal.spark.select.component import SelectComponent, open_select
 from shoal.spark.select.step import Rosters
-from shoal.spark.turns import DeliverTurn, Finished, IngestTurn, SelectTurn, TogetherTurn, Turn
+from shoal.spark.turns import (
+    DeliverTurn,
+    Finished,
+    HousekeepTurn,
+    IngestTurn,
+    SelectTurn,
+    TogetherTurn,
+    Turn,
+)
 from shoal.spark.views import component_view, step_done
 
 __all__ = ["Desk"]
@@ -59,7 +67,7 @@ class Desk:
         self._owner = owner
         self._report = report
         self._bench = Bench(session=session, root=root, rosters=Rosters(session), commits=commits)
-        self._floor = Floor(root, owner=owner)
+        self._floor = Floor(root, owner=owner, report=report)
         self._crew = Crew(root, self._floor.scheduler, feed_of=self._floor.feed, report=report)
         self._chooser = Chooser(self._floor, self._crew)
         self._progress = Progress()
@@ -102,6 +110,7 @@ class Desk:
                 component = self._floor.select(command.instance)
                 at = component.event_time
                 row = component.end(command.query, at=at, now=command.now)
+                self._floor.weigh(component)
                 return {"until": row.until, "cut": row.cut}
             case c.SetKeep():
                 row = self._floor.select(command.instance).keep(command.query, command.keep)
@@ -132,6 +141,7 @@ class Desk:
     def _add_rows(self, command: c.AddRows) -> Answer:
         component = self._floor.select(command.instance)
         rows = component.add(command.rows, command.begin)
+        self._floor.weigh(component)
         self._promised.setdefault(command.instance, (component.version, self._steps))
         return {"roster": component.version, "start": rows[0].start if rows else 0}
 
@@ -140,6 +150,8 @@ class Desk:
         at = max(source.event_time, target.event_time)
         source.end(command.row.query, at=at, now=False)
         rows = target.add([command.row], at)
+        for component in (source, target):
+            self._floor.weigh(component)
         self._promised.setdefault(command.target, (target.version, self._steps))
         return {"roster": target.version, "start": rows[0].start}
 
@@ -168,9 +180,8 @@ class Desk:
 
     def announced(self, instance: str) -> None:
         """Something was committed to this instance, or pushed to its source."""
-        feed = self._floor.feeds.get(instance)
-        if feed is not None:
-            feed.poll()
+        if instance in self._floor.feeds:
+            self._floor.poll(instance)
         component = self._floor.parts.get(instance)
         if isinstance(component, IngestComponent):
             component.look_at = 0
@@ -204,6 +215,9 @@ class Desk:
             self._floor.undecided.pop(instance, None)
             if instance in self._floor.parts:
                 self._floor.parts[instance].running = False
+        if isinstance(turn, HousekeepTurn):
+            for instance in turn.readers:
+                self._floor.undecided.pop(instance, None)
 
     def _ask_again(self, now: Instant) -> None:
         waiting, self._waiting = self._waiting, []
@@ -236,7 +250,7 @@ class Desk:
                 self._select_stepped(component, outcome, turn.read.upto)
         self._report(done)
         if instance in self._floor.feeds:
-            self._floor.feeds[instance].poll()
+            self._floor.poll(instance)
 
     def _select_stepped(self, component: SelectComponent, outcome: StepOutcome, upto: int) -> None:
         component.done(upto=upto, rows_in=outcome.rows_in, rows_out=outcome.rows_out)
@@ -299,11 +313,11 @@ class Desk:
 
     # What there is to see
 
-    def view(self, *, threads: int) -> EngineView:
+    def view(self, now: Instant, *, threads: int) -> EngineView:
         """A read-only picture."""
         return EngineView(
             components=(
-                *(self._view_of(part) for part in self._floor.parts.values()),
+                *(self._view_of(part, now) for part in self._floor.parts.values()),
                 *self._crew.views(),
             ),
             cycle_seconds=self._progress.cycle().seconds,
@@ -311,20 +325,23 @@ class Desk:
             steps=self._steps,
         )
 
-    def lagging(self, asked: Instant) -> ComponentView | None:
+    def lagging(self, asked: Instant, now: Instant) -> ComponentView | None:
         """A component that has not yet answered all that was there at this instant."""
         for part in self._floor.parts.values():
             behind = part.looked < asked if isinstance(part, IngestComponent) else part.lag > 0
             if behind:
-                return self._view_of(part)
+                return self._view_of(part, now)
         return next((view for view in self._crew.views() if view.lag > 0), None)
 
-    def _view_of(self, part: Part) -> ComponentView:
+    def _view_of(self, part: Part, now: Instant) -> ComponentView:
+        reads = part.spec.input if isinstance(part, SelectComponent) else part.instance
         return component_view(
             part,
             self._floor.scheduler.turn(part.instance),
             reason=self._reasons.get(part.instance, ""),
+            unread=self._floor.unread.get(reads, ""),
             cost=self._progress.cost(part.instance),
+            rates=self._progress.rates(part.instance, now),
         )
 
     def abandon(self) -> None:

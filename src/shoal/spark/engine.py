@@ -185,9 +185,9 @@ class SparkEngine:
             case _Asked():
                 self._desk.ask(event.command, event.answer, now)
             case _Look():
-                event.answer.set_result(self._desk.view(threads=threading.active_count()))
+                event.answer.set_result(self._desk.view(now, threads=threading.active_count()))
             case _LookForLag():
-                event.answer.set_result(self._desk.lagging(event.asked))
+                event.answer.set_result(self._desk.lagging(event.asked, now))
             case Future():
                 self._free += 1
                 self._desk.finished(event.result(), now)

@@ -11,12 +11,14 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shoal.log.entries import RETAINED
+from shoal.dataplane.rows import ALWAYS, FOREVER
+from shoal.kernel.time import Instant
+from shoal.log.entries import RETAINED, RETAINED_TIME
 from shoal.log.reader import Reader
 from shoal.log.root import Root
 from shoal.log.writer import Commit
 
-__all__ = ["FEED_MAX", "Feed", "Range", "rows_of"]
+__all__ = ["FEED_MAX", "Feed", "Lost", "Range", "rows_of"]
 
 #: Commits that a feed remembers; 1 KB each.
 FEED_MAX = 4096
@@ -42,6 +44,14 @@ def rows_of(commit: Commit) -> int:
     """The `ok` tuples of a commit, also where the stream is not stored."""
     stored = sum(s.rows for s in commit.segments if s.partition.get("_kind", "ok") == "ok")
     return stored or (0 if commit.segments else commit.transactions.get("rows", 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """Retention may have removed tuples of steps up to this one, none of a later event time."""
+
+    step: int
+    time: Instant
 
 
 class Feed:
@@ -107,7 +117,9 @@ class Feed:
             return [replace(found[0], step=last, segments=part)]
         return found
 
-    def lost_before(self) -> int:
-        """Steps up to this one may have lost tuples to retention; 0 if none has."""
+    def lost(self) -> Lost:
+        """What retention has removed so far."""
         head = Reader.head(self._root, self.instance)
-        return 0 if head is None else head.transactions.get(RETAINED, 0)
+        facts = {} if head is None else head.transactions
+        step = facts.get(RETAINED, 0)
+        return Lost(step=step, time=facts.get(RETAINED_TIME, FOREVER if step else ALWAYS))

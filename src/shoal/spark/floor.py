@@ -3,9 +3,12 @@
 The desk changes it, `choose` looks at it to find the next turn.
 """
 
+from collections.abc import Callable
+
 from shoal.dataplane import commands as c
+from shoal.dataplane.reports import Failed, Report
 from shoal.dataplane.scheduler import Scheduler
-from shoal.kernel.errors import LocalError
+from shoal.kernel.errors import LocalError, ShoalError
 from shoal.kernel.time import SECOND, Instant
 from shoal.log.leases import Leases
 from shoal.log.root import Root
@@ -31,11 +34,14 @@ Part = IngestComponent | SelectComponent
 class Floor:
     """Components, feeds, inputs and turns of one engine."""
 
-    def __init__(self, root: Root, *, owner: str) -> None:
+    def __init__(self, root: Root, *, owner: str, report: Callable[[Report], None]) -> None:
         self.root = root
         self._owner = owner
+        self._report = report
         self.parts: dict[str, Part] = {}
         self.feeds: dict[str, Feed] = {}
+        #: Streams whose newest commits cannot be read, and why; they are looked at again and again.
+        self.unread: dict[str, str] = {}
         self.inputs: dict[str, Input] = {}
         self.scheduler = Scheduler()
         #: Selects whose step in flight has no end yet: what is asked of them waits for it.
@@ -54,6 +60,17 @@ class Floor:
             self.inputs[part.instance] = _input(part.spec.stream, source)
         else:
             self._know_input(part.spec)
+            self.weigh(part)
+
+    def weigh(self, select: SelectComponent) -> None:
+        """Its rows have changed. An ingest is worth what the greatest of its readers is."""
+        self.scheduler.weigh(select.instance, select.weight)
+        ingest = self.parts.get(select.spec.input)
+        if isinstance(ingest, IngestComponent):
+            readers = (
+                self.scheduler.turn(name).weight for name in self.reader_names(ingest.instance)
+            )
+            self.scheduler.weigh(ingest.instance, max([ingest.weight, *readers]))
 
     def remove(self, instance: str) -> None:
         """A component no longer runs here; its table stays as it is."""
@@ -76,38 +93,55 @@ class Floor:
         feed.poll()
         return feed
 
-    def tail(self, now: Instant) -> None:
-        """Take in what other peers have committed, and tell them that somebody reads."""
-        foreign = {name: feed for name, feed in self.feeds.items() if name not in self.parts}
-        for feed in foreign.values():
-            feed.poll()
+    def tail(self, now: Instant, needed: Callable[[str], int | None]) -> None:
+        """Take in what other peers have committed, and tell them what is `needed` here."""
+        foreign = [name for name in self.feeds if name not in self.parts]
+        for name in (*foreign, *(name for name in [*self.unread] if name in self.parts)):
+            self.poll(name)
         if now < self._leases_at:
             return
         self._leases_at = now + LEASE_EVERY
         for name in foreign:
-            position = self.horizon(name)
+            position = needed(name)
             if position is not None:
                 leases = Leases(self.root.folder("readers", name))
                 leases.register(self._owner, position=position, expires=now + LEASE_FOR)
+
+    def poll(self, instance: str) -> None:
+        """Take in what was committed to a stream; whoever does not read it goes on in any case."""
+        try:
+            self.feeds[instance].poll()
+        except ShoalError as error:
+            if instance not in self.unread:
+                self._report(
+                    Failed(instance=instance, attempts=1, reason=f"read: {error}", retry_at=0)
+                )
+            self.unread[instance] = str(error)
+        else:
+            self.unread.pop(instance, None)
 
     def readers(self, ingest: IngestComponent) -> list[SelectComponent]:
         """The selects that read what this ingest brings, but for those that go alone."""
         return [
             part
-            for part in self.parts.values()
-            if isinstance(part, SelectComponent)
-            and part.spec.input == ingest.instance
-            and not self.scheduler.turn(part.instance).alone
+            for part in self._selects_of(ingest.instance)
+            if not self.scheduler.turn(part.instance).alone
         ]
+
+    def reader_names(self, instance: str) -> list[str]:
+        """The selects here that read this instance, all of them."""
+        return [part.instance for part in self._selects_of(instance)]
 
     def horizon(self, instance: str) -> int | None:
         """The lowest position of this instance that a select here still needs."""
-        needed = [
-            part.oldest_needed
+        return min((part.oldest_needed for part in self._selects_of(instance)), default=None)
+
+    def _selects_of(self, instance: str) -> list[SelectComponent]:
+        return [
+            part
             for part in self.parts.values()
             if isinstance(part, SelectComponent) and part.spec.input == instance
         ]
-        return min(needed, default=None)
 
     def release(self, instance: str) -> None:
         """Let the feed forget what nobody here needs."""

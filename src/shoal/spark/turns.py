@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from shoal.dataplane.rows import RosterRow
-from shoal.kernel.errors import Fenced
+from shoal.kernel.errors import Fenced, ShoalError
 from shoal.kernel.time import Instant
 from shoal.log.writer import Writer
 from shoal.query.catalog import Column, StreamDef
@@ -22,13 +22,14 @@ from shoal.spark.deliver.upkeep import Kept, UpkeepWork, keep_up
 from shoal.spark.feed import Range
 from shoal.spark.ingest import step as ingest_step
 from shoal.spark.ingest.source import Source
-from shoal.spark.outcome import StepFailed, StepOutcome
+from shoal.spark.outcome import StepFailed, StepOutcome, first_words
 from shoal.spark.select import step as select_step
 from shoal.spark.select.bisect import Guilty, bisect
 from shoal.spark.select.step import SelectWork
 
 __all__ = [
     "BisectTurn",
+    "Care",
     "DeliverTurn",
     "Finished",
     "HousekeepTurn",
@@ -37,6 +38,7 @@ __all__ = [
     "SelectTurn",
     "TogetherTurn",
     "Turn",
+    "UnreadTurn",
 ]
 
 Outcome = StepOutcome | StepFailed | Guilty | Delivered | Kept
@@ -140,6 +142,26 @@ class BisectTurn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadTurn:
+    """A step that has nothing to run on, because its range cannot be read.
+
+    With a row: what it lacks of its history is gone for good, which harms nobody else.
+    """
+
+    instances: tuple[str, ...]
+    cause: ShoalError
+    row: RosterRow | None
+
+    def __call__(self, bench: Bench) -> Finished:
+        (name,) = self.instances
+        outcome: Outcome = StepFailed(instance=name, phase="plan", cause=self.cause)
+        if self.row is not None:
+            reasons = (first_words(self.cause),)
+            outcome = Guilty(instance=name, rows=(self.row,), reasons=reasons, trials=0)
+        return Finished(turn=self, outcomes=(outcome,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverTurn:
     """One step of a deliver component, or its upkeep."""
 
@@ -154,17 +176,31 @@ class DeliverTurn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """What one table needs: see log/housekeep.py. `before` None: everything is kept."""
+
+    writer: Writer
+    #: The lowest position that any reader needs.
+    horizon: int | None
+    #: Rows that ended before this event time may go.
+    before: Instant | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HousekeepTurn:
-    """Checkpoint, compaction and cleaning of one table."""
+    """Retention, checkpoint, compaction and cleaning of one component's tables."""
 
     instances: tuple[str, ...]
-    writers: tuple[Writer, ...]
-    horizon: int | None
+    cares: tuple[Care, ...]
+    #: Selects that are not asked for history while some of it goes.
+    readers: tuple[str, ...]
 
     def __call__(self, bench: Bench) -> Finished:
         try:
-            for writer in self.writers:
-                writer.housekeep(horizon=self.horizon)
+            for care in self.cares:
+                if care.before is not None:
+                    care.writer.expire(before=care.before, horizon=care.horizon)
+                care.writer.housekeep(horizon=care.horizon)
         except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
             failed = StepFailed(
                 instance=self.instances[0],
@@ -176,4 +212,6 @@ class HousekeepTurn:
         return Finished(turn=self, outcomes=())
 
 
-Turn = IngestTurn | TogetherTurn | SelectTurn | BisectTurn | DeliverTurn | HousekeepTurn
+Turn = (
+    IngestTurn | TogetherTurn | SelectTurn | BisectTurn | UnreadTurn | DeliverTurn | HousekeepTurn
+)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from shoal.dataplane.reports import ComponentView, StepDone
 from shoal.dataplane.scheduler import Turn
+from shoal.log.entries import RETAINED
 from shoal.spark.floor import Part
 from shoal.spark.ingest.component import IngestComponent
 from shoal.spark.outcome import StepOutcome
@@ -13,15 +14,22 @@ __all__ = ["component_view", "step_done"]
 
 
 def component_view(
-    component: Part, turn: Turn, *, reason: str, cost: Mapping[str, float]
+    component: Part,
+    turn: Turn,
+    *,
+    reason: str,
+    unread: str,
+    cost: Mapping[str, float],
+    rates: Mapping[str, float],
 ) -> ComponentView:
-    """A component as it stands."""
+    """A component as it stands; `unread` says why its input cannot be read."""
     writer = component.writer
     select = component if isinstance(component, SelectComponent) else None
+    failing = bool(turn.failures or unread)
     return ComponentView(
         instance=component.instance,
         kind=component.kind,
-        state="failing" if turn.failures else "running" if component.running else "waiting",
+        state="failing" if failing else "running" if component.running else "waiting",
         epoch=writer.epoch,
         step=writer.step,
         positions={
@@ -32,9 +40,11 @@ def component_view(
         roster_rows=0 if select is None else select.row_count,
         roster_version=0 if select is None else select.version,
         failures=turn.failures,
-        reason=reason if turn.failures else "",
+        reason=reason if turn.failures else unread,
         looked=component.looked if isinstance(component, IngestComponent) else 0,
         cost=cost,
+        rates=rates,
+        retained=writer.transactions.get(RETAINED, 0),
         counters={key[2:]: value for key, value in writer.transactions.items() if key[:2] == "n/"},
     )
 

@@ -310,6 +310,8 @@ def view(kind: str, *, lag: int, looked: int) -> ComponentView:
         failures=1,
         reason="the disk is full",
         looked=looked,
+        retained=0,
+        rates={},
         cost={},
         counters={},
     )

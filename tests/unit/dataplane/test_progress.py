@@ -61,6 +61,23 @@ def test_a_cost_is_fitted_again_after_each_step() -> None:
     assert progress.cost("a")["step"] != before["step"]
 
 
+def test_rates_are_those_of_the_last_steps_and_fall_off_in_silence() -> None:
+    progress = Progress()
+    assert progress.rates("a", 0) == {}
+    run(progress, "once", steps=1, every=2.0, busy=0.1)
+    assert progress.rates("once", 3 * SECOND) == {}, "one step says nothing of time"
+    run(progress, "b", steps=3, every=2.0, busy=0.1)
+    assert progress.rates("b", 6 * SECOND)["in"] == pytest.approx(500, rel=0.01), "soon known"
+    run(progress, "a", steps=200, every=2.0, busy=0.1)
+    now = 400 * SECOND
+    assert progress.rates("a", now)["in"] == pytest.approx(500, rel=0.01)
+    assert progress.rates("a", now)["out"] == pytest.approx(5, rel=0.01)
+    later = now + int(10 * RATE_OVER * SECOND)
+    assert progress.rates("a", later)["in"] == pytest.approx(50, rel=0.01)
+    progress.forget("a")
+    assert progress.rates("a", later) == {}
+
+
 def test_the_cycle_is_joint() -> None:
     """T = sum a / (C - sum b lambda): twice the components, more than twice the cycle."""
     one, two = Progress(), Progress()

@@ -45,6 +45,14 @@ def test_shares_follow_weights_within_one_step(weights: list[int], turns: int) -
             assert gap <= 1 / first + 1e-9, (had, a, b)
 
 
+def test_a_weight_that_changes_counts_from_then_on() -> None:
+    """Nobody has to make up for what he had when he was worth less, or more."""
+    scheduler = made(a=1.0, b=1.0)
+    assert serve(scheduler, ["a", "b"], busy=1.0, turns=40) == {"a": 20, "b": 20}
+    scheduler.weigh("a", 3.0)
+    assert serve(scheduler, ["a", "b"], busy=1.0, turns=40) == {"a": 30, "b": 10}
+
+
 @given(st.lists(st.floats(0.001, 5.0), min_size=2, max_size=8))
 def test_nobody_starves(busy: list[float]) -> None:
     """Whatever the steps cost, everyone has had a turn before the dearest has two more."""

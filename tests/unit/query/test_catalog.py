@@ -55,10 +55,17 @@ def test_refused_schemas(text: str, part: str) -> None:
 
 def test_json_and_back() -> None:
     READINGS.validate()
-    stored = json.loads(json.dumps(READINGS.to_json()))
-    assert StreamDef.from_json(stored) == READINGS
+    for stream in (READINGS, replace(READINGS, retain=7)):
+        stored = json.loads(json.dumps(stream.to_json()))
+        assert StreamDef.from_json(stored) == stream
+    del stored["retain"]
+    assert StreamDef.from_json(stored) == READINGS, "written before streams could say"
     with pytest.raises(LocalError):
         StreamDef.from_json({"name": "readings"})
+
+
+def test_how_long_a_stream_is_kept_is_no_part_of_its_name() -> None:
+    assert replace(READINGS, retain=7).canonical_name == READINGS.canonical_name
 
 
 def test_the_canonical_name_tells_definitions_apart() -> None:
@@ -77,6 +84,7 @@ def test_the_canonical_name_tells_definitions_apart() -> None:
     [
         ({"name": "Read-ings"}, "stream name"),
         ({"lateness": -1}, "negative"),
+        ({"retain": -1}, "negative"),
         ({"timestamp": "meter"}, "type is INT"),
         ({"timestamp": "tss"}, "did you mean ts"),
         ({"source": SourceDef(kind="fils", options={})}, "did you mean files"),

@@ -14,10 +14,11 @@ from shoal.dataplane import commands as c
 from shoal.dataplane.rows import RosterRow, Value
 from shoal.log.root import Root
 from shoal.log.segment import write_segment
-from shoal.log.writer import Commit, Writer
+from shoal.log.writer import EVENT_TIME_PROPERTY, Commit, Writer
 from shoal.query.catalog import SourceDef, StreamDef, parse_schema
 from shoal.query.selection import Key, Range, Signature
 from shoal.spark.feed import Feed
+from shoal.spark.ingest.judge import event_time
 from shoal.spark.ingest.step import table_schema
 from shoal.spark.select.component import SelectComponent, open_select
 
@@ -89,7 +90,10 @@ class Stream:
 
     def __init__(self, root: Root, instance: str = INPUT, stream: StreamDef = STREAM) -> None:
         self.root, self.instance = root, instance
-        Writer.create(root, instance, table_schema(stream), partition_by=["_kind"])
+        properties = {EVENT_TIME_PROPERTY: event_time(stream)}
+        Writer.create(
+            root, instance, table_schema(stream), partition_by=["_kind"], properties=properties
+        )
         self.writer = Writer.take_over(root, instance, owner="ingest")
 
     def commit(

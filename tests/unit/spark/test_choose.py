@@ -3,20 +3,26 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from shoal.dataplane import commands as c
+from shoal.dataplane.reports import Report
 from shoal.dataplane.scheduler import ATTEMPTS_BEFORE_BISECTION
+from shoal.kernel.errors import StorageError
 from shoal.kernel.time import SECOND
 from shoal.log.leases import Leases
 from shoal.log.root import Root
 from shoal.query.selection import Signature
 from shoal.spark import choose
+from shoal.spark.bench import Bench
 from shoal.spark.choose import CARE_AFTER, CARE_LATEST, Chooser
 from shoal.spark.deliver.crew import Crew
 from shoal.spark.floor import Floor
 from shoal.spark.ingest.component import IngestComponent, open_ingest
+from shoal.spark.outcome import StepFailed
+from shoal.spark.select.bisect import Guilty
 from shoal.spark.select.component import SelectComponent, open_select
 from shoal.spark.turns import (
     BisectTurn,
@@ -25,6 +31,7 @@ from shoal.spark.turns import (
     SelectTurn,
     TogetherTurn,
     Turn,
+    UnreadTurn,
 )
 from tests.unit.spark.small import ABOVE, EQUAL, INPUT, RATIO, STREAM, Stream, row, spec
 
@@ -35,20 +42,25 @@ class Peer:
     """A floor, and the chooser of what is to be done on it."""
 
     def __init__(self, root: Root) -> None:
-        self.floor = Floor(root, owner="peer-1")
+        self.told: list[Report] = []
+        self.floor = Floor(root, owner="peer-1", report=self.told.append)
         self.crew = Crew(root, self.floor.scheduler, feed_of=self.floor.feed, report=lambda _: None)
         self.chooser = Chooser(self.floor, self.crew)
 
-    def select(self, selection: Signature = ABOVE, *, store: bool = True) -> SelectComponent:
-        wanted = replace(spec(selection), stream=replace(STREAM, store=store))
+    def select(
+        self, selection: Signature = ABOVE, *, store: bool = True, retain: int = 0
+    ) -> SelectComponent:
+        stream = replace(STREAM, store=store, retain=retain)
+        wanted = replace(spec(selection), stream=stream)
         part = open_select(
             self.floor.root, wanted, self.floor.feed(INPUT), owner="peer-1", weight=1.0
         )
         self.floor.add(part)
         return part
 
-    def ingest(self, *, store: bool) -> IngestComponent:
-        wanted = c.Ingest(instance=INPUT, stream=replace(STREAM, store=store))
+    def ingest(self, *, store: bool, retain: int = 0) -> IngestComponent:
+        stream = replace(STREAM, store=store, retain=retain)
+        wanted = c.Ingest(instance=INPUT, stream=stream)
         part = open_ingest(self.floor.root, wanted, owner="peer-1", weight=1.0, now=NOW)
         self.floor.add(part)
         return part
@@ -257,15 +269,81 @@ def test_care_leaves_what_a_reader_still_needs(peer: Peer) -> None:
     peer.floor.uncared[ingest.instance] = CARE_AFTER
     turn = peer.next()
     assert isinstance(turn, HousekeepTurn)
-    assert turn.horizon == 5
-    assert [writer.instance for writer in turn.writers] == [INPUT, f"{INPUT}.dead"]
+    cares = [(care.writer.instance, care.horizon, care.before) for care in turn.cares]
+    assert cares == [(INPUT, 5, None), (f"{INPUT}.dead", None, None)], "each has its own readers"
+    assert turn.readers == (), "nothing goes"
     peer.over(turn)
     leases = Leases(peer.floor.root.folder("readers", INPUT))
     leases.register("peer-2", position=3, expires=NOW + SECOND)
+    letters = Leases(peer.floor.root.folder("readers", f"{INPUT}.dead"))
+    letters.register("peer-2", position=2, expires=NOW + SECOND)
     peer.floor.uncared[ingest.instance] = CARE_AFTER
     turn = peer.next()
     assert isinstance(turn, HousekeepTurn)
-    assert turn.horizon == 3
+    assert [care.horizon for care in turn.cares] == [3, 2]
+
+
+def test_care_lets_go_of_what_a_stream_need_not_keep(peer: Peer) -> None:
+    """Tuples and results by the watermark, dead letters by the clock."""
+    ingest = peer.ingest(store=True, retain=10 * SECOND)
+    part = peer.select(retain=10 * SECOND)
+    peer.floor.uncared[ingest.instance] = CARE_AFTER
+    ingest.look_at = NOW + SECOND
+    turn = peer.next()
+    assert isinstance(turn, HousekeepTurn)
+    assert [care.before for care in turn.cares] == [None, NOW - 10 * SECOND], "no watermark yet"
+    assert turn.readers == (part.instance,)
+    assert list(peer.floor.undecided) == [part.instance], "it is not asked for history meanwhile"
+    peer.over(turn)
+    for writer in (ingest.writer, part.writer):
+        writer.commit(step=writer.step + 1, segments=[], transactions={"wm": 50 * SECOND})
+    part.position = ingest.writer.step
+    for instance in (ingest.instance, part.instance):
+        peer.floor.uncared[instance] = CARE_AFTER
+        turn = peer.next()
+        assert isinstance(turn, HousekeepTurn)
+        assert (turn.instances, turn.cares[0].before) == ((instance,), 40 * SECOND)
+        peer.over(turn)
+
+
+def test_history_that_is_gone_is_its_row_s_own_trouble(peer: Peer, stream: Stream) -> None:
+    """A lease had run out; the component goes on without the row."""
+    for second in (1, 2, 3):
+        stream.commit([(second, 1, 1.0)])
+    part = peer.select()
+    part.add([row("back", 1.0)], 0)
+    files = [stream.writer.table.path / path for path in stream.writer.live]
+    stream.writer.retain(below_step=3)
+    for path in files[:2]:
+        path.unlink()
+    turn = peer.next()
+    assert isinstance(turn, UnreadTurn)
+    (found,) = turn(cast("Bench", None)).outcomes
+    assert isinstance(found, Guilty)
+    assert [one.query for one in found.rows] == ["back"]
+    assert "past the horizon" in found.reasons[0]
+
+
+def test_a_range_that_cannot_be_read_is_a_failure_like_any_other(
+    peer: Peer, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = peer.select()
+    stream.commit([(1, 1, 1.0)])
+    peer.floor.feed(INPUT)
+
+    def fail(*_: object, **__: object) -> None:
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr(part.feed, "next_range", fail)
+    turn = peer.next()
+    assert isinstance(turn, UnreadTurn)
+    (found,) = turn(cast("Bench", None)).outcomes
+    assert isinstance(found, StepFailed)
+    assert (found.instance, found.phase, found.reason) == (
+        part.instance,
+        "plan",
+        "the disk is gone",
+    )
 
 
 def test_care_does_not_disturb_a_step(peer: Peer, stream: Stream) -> None:

@@ -98,7 +98,7 @@ class Office:
         return turn
 
     def view(self, instance: str = NAME) -> Any:
-        found = self.desk.view(threads=1).components
+        found = self.desk.view(self.now, threads=1).components
         return next((view for view in found if view.instance == instance), None)
 
     def told(self, kind: type[Report]) -> list[Any]:
@@ -237,7 +237,7 @@ def test_a_step_is_reported(office: Office, stream: Stream) -> None:
     assert (done.instance, done.positions) == (NAME, {INPUT: 1})
     assert office.view().lag == 0
     assert office.view().watermark == 4 * SECOND
-    assert office.desk.view(threads=3).steps == 1
+    assert office.desk.view(office.now, threads=3).steps == 1
 
 
 def test_the_first_step_that_covers_a_row_is_told(office: Office, stream: Stream) -> None:
@@ -364,7 +364,7 @@ def test_whoever_is_fenced_while_caring_stops_too(office: Office, stream: Stream
     assert isinstance(turn, HousekeepTurn)
     Writer.take_over(office.root, NAME, owner="peer-2")
     with pytest.raises(Fenced):
-        turn.writers[0].commit(step=2, segments=[], transactions={})
+        turn.cares[0].writer.commit(step=2, segments=[], transactions={})
     office.end(turn, turn(office.desk._bench).outcomes)
     assert [told.instance for told in office.told(FencedOff)] == [NAME]
 
@@ -397,13 +397,13 @@ def test_lagging_is_who_has_not_answered(office: Office) -> None:
     asked = office.now
     office.start(c.Ingest(instance=INPUT, stream=STREAM))
     office.start(spec())
-    lagging = office.desk.lagging(asked)
+    lagging = office.desk.lagging(asked, office.now)
     assert lagging is not None
     assert lagging.instance == INPUT
     turn = office.turn()
     assert isinstance(turn, IngestTurn)
     office.end(turn, turn(office.desk._bench).outcomes)
-    lagging = office.desk.lagging(asked)
+    lagging = office.desk.lagging(asked, office.now)
     assert lagging is None or lagging.instance == NAME
 
 

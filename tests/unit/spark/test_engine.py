@@ -59,10 +59,10 @@ class FakeDesk:
     def announced(self, instance: str) -> None:
         self.news.append(instance)
 
-    def view(self, *, threads: int) -> Any:
+    def view(self, now: int, *, threads: int) -> Any:
         return ("view", threads)
 
-    def lagging(self, asked: int) -> Any:
+    def lagging(self, asked: int, now: int) -> Any:
         return ("lagging", asked)
 
     def abandon(self) -> None:

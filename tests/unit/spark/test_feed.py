@@ -1,15 +1,18 @@
 """A feed gives every commit once, in order, from memory or from the log (L4)."""
 
+import random
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from shoal.dataplane.rows import ALWAYS, FOREVER
 from shoal.log.housekeep import Upkeep
 from shoal.log.root import Root
 from shoal.log.segment import write_segment
 from shoal.log.writer import Writer
-from shoal.spark.feed import Feed
+from shoal.spark.feed import Feed, Lost
+from tests.races.steps import commit_step, create
 
 INSTANCE = "readings"
 _SCHEMA = pa.schema([("a", pa.int64()), ("_step", pa.int64()), ("_id", pa.int64())])
@@ -105,6 +108,17 @@ def test_nothing_is_lost_yet(root: Path) -> None:
     for _ in range(3):
         commit(writer, rows=1)
     feed = Feed.at_head(opened, INSTANCE)
-    assert feed.lost_before() == 0
+    assert feed.lost() == Lost(step=0, time=ALWAYS)
     writer.retain(below_step=3)
-    assert feed.lost_before() == 2
+    assert feed.lost() == Lost(step=2, time=FOREVER), "a table without an event time cannot say"
+
+
+def test_what_is_lost_has_an_event_time(root: Path) -> None:
+    """So a query may begin in what is left of the past."""
+    opened = Root.open(root)
+    create(opened, INSTANCE)
+    writer = Writer.take_over(opened, INSTANCE, owner="someone")
+    for number in range(3):
+        commit_step(writer, parts=1, rng=random.Random(number), trace=str)
+    writer.retain(below_step=3)
+    assert Feed.at_head(opened, INSTANCE).lost() == Lost(step=2, time=2_003)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shoal.dataplane import commands as c
+from shoal.dataplane.reports import Failed, Report
 from shoal.kernel.errors import LocalError
 from shoal.kernel.time import SECOND
 from shoal.log.leases import Leases
@@ -16,6 +17,9 @@ from shoal.spark.ingest.push import PushSource
 from shoal.spark.select.component import SelectComponent, open_select
 from tests.unit.spark.small import EQUAL, INPUT, STREAM, Stream, opened, row, spec
 
+#: What floors have reported.
+TOLD: list[Report] = []
+
 
 @pytest.fixture
 def stream(root: Path) -> Stream:
@@ -24,7 +28,7 @@ def stream(root: Path) -> Stream:
 
 @pytest.fixture
 def floor(stream: Stream) -> Floor:
-    return Floor(stream.root, owner="peer-1")
+    return Floor(stream.root, owner="peer-1", report=TOLD.append)
 
 
 def select(floor: Floor, stream: Stream) -> SelectComponent:
@@ -53,7 +57,7 @@ def test_who_runs_here_and_who_does_not(floor: Floor, stream: Stream) -> None:
 
 
 def test_an_ingest_is_no_select(root: Path) -> None:
-    floor = Floor(Root.open(root), owner="peer-1")
+    floor = Floor(Root.open(root), owner="peer-1", report=TOLD.append)
     component = ingest(floor, store=True)
     with pytest.raises(LocalError, match="does not run here as a select"):
         floor.select(component.instance)
@@ -121,22 +125,64 @@ def test_a_reader_of_another_peer_s_stream_tells_where_it_is(floor: Floor, strea
     """Its lease is renewed in time, and not with every look."""
     component = select(floor, stream)
     leases = Leases(stream.root.folder("readers", INPUT))
-    floor.tail(SECOND)
+    floor.tail(SECOND, floor.horizon)
     (lease,) = leases.list(SECOND)
     assert (lease.reader, lease.position, lease.expires) == ("peer-1", 0, SECOND + LEASE_FOR)
     component.position = 1
     stream.commit([(1, 1, 1.0)])
-    floor.tail(2 * SECOND)
+    floor.tail(2 * SECOND, floor.horizon)
     assert floor.feeds[INPUT].head == 1, "its commits are found without being announced"
     assert leases.horizon(2 * SECOND) == 0
-    floor.tail(SECOND + LEASE_FOR // 2)
+    floor.tail(SECOND + LEASE_FOR // 2, floor.horizon)
     assert leases.horizon(SECOND + LEASE_FOR // 2) == 1
 
 
 def test_readers_of_one_s_own_streams_need_no_lease(root: Path) -> None:
-    floor = Floor(Root.open(root), owner="peer-1")
+    floor = Floor(Root.open(root), owner="peer-1", report=TOLD.append)
     ingest(floor, store=True)
     component = open_select(floor.root, spec(), floor.feed(INPUT), owner="peer-1", weight=1.0)
     floor.add(component)
-    floor.tail(SECOND)
+    floor.tail(SECOND, floor.horizon)
     assert Leases(floor.root.folder("readers", INPUT)).list(SECOND) == ()
+
+
+def test_a_stream_that_cannot_be_read_is_told_once_and_tried_again(
+    floor: Floor, stream: Stream
+) -> None:
+    """It stops nobody else, and goes on when it can be read."""
+    select(floor, stream)
+    TOLD.clear()
+    committed = stream.commit([(1, 1, 1.0)])
+    entry = stream.writer.table.entry(committed.version)
+    whole = entry.read_bytes()
+    entry.unlink()
+    entry.mkdir()
+    for _ in range(3):
+        floor.tail(SECOND, floor.horizon)
+    (told,) = TOLD
+    assert isinstance(told, Failed)
+    assert (told.instance, told.reason[:18]) == (INPUT, "read: cannot read ")
+    assert list(floor.unread) == [INPUT]
+    entry.rmdir()
+    entry.write_bytes(whole)
+    floor.tail(2 * SECOND, floor.horizon)
+    assert floor.unread == {}
+    assert floor.feeds[INPUT].head == 1
+
+
+def test_a_query_s_weight_is_its_component_s_and_its_stream_s(root: Path) -> None:
+    """They are served by one step, which waits for one ingest."""
+    floor = Floor(Root.open(root), owner="peer-1", report=TOLD.append)
+    source = ingest(floor, store=True)
+    component = open_select(floor.root, spec(), floor.feed(INPUT), owner="peer-1", weight=1.0)
+    floor.add(component)
+    weights = [floor.scheduler.turn(name).weight for name in (INPUT, component.instance)]
+    assert weights == [2.0, 1.0]
+    component.add([row("a", 1.0, weight=0.5), row("b", 1.0, weight=8.0)], None)
+    floor.weigh(component)
+    weights = [floor.scheduler.turn(name).weight for name in (INPUT, component.instance)]
+    assert weights == [8.0, 8.0]
+    component.end("b", at=SECOND, now=False)
+    floor.weigh(component)
+    weights = [floor.scheduler.turn(name).weight for name in (INPUT, component.instance)]
+    assert weights == [source.weight, 0.5]

@@ -17,7 +17,7 @@ from shoal.spark.outcome import StepFailed, StepOutcome
 from shoal.spark.select.bisect import Guilty
 from shoal.spark.select.component import SelectComponent
 from shoal.spark.select.step import Rosters
-from shoal.spark.turns import BisectTurn, HousekeepTurn, Input, SelectTurn
+from shoal.spark.turns import BisectTurn, Care, HousekeepTurn, Input, SelectTurn
 from tests.unit.spark.small import ABOVE, STREAM, Stream, matched, opened, results, row, signature
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def test_care_is_for_every_table_of_a_component(bench: Bench, stream: Stream) ->
         stream.commit([])
         other.commit(step=other.step + 1, segments=[], transactions={})
     both = (stream.writer, other)
-    turn = HousekeepTurn(instances=(stream.instance,), writers=both, horizon=None)
+    cares = tuple(Care(writer=writer, horizon=None, before=None) for writer in both)
+    turn = HousekeepTurn(instances=(stream.instance,), cares=cares, readers=())
     assert turn(bench).outcomes == ()
     for writer in both:
         assert list(writer.table.log.glob("*.checkpoint.parquet"))
@@ -119,7 +120,8 @@ def test_care_is_for_every_table_of_a_component(bench: Bench, stream: Stream) ->
         def housekeep(self, *, horizon: int | None) -> None:
             raise StorageError("no space", detail="", hint="")
 
-    turn = replace(turn, writers=(Full(),))  # type: ignore[arg-type]
+    ill = Care(writer=Full(), horizon=None, before=None)  # type: ignore[arg-type]
+    turn = replace(turn, cares=(ill,))
     (failed,) = turn(bench).outcomes
     assert isinstance(failed, StepFailed)
     assert (failed.instance, failed.phase, failed.fenced) == (

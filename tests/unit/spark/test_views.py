@@ -50,26 +50,36 @@ def stepped(component: SelectComponent, counters: dict[str, int]) -> StepOutcome
 
 
 def test_a_component_that_is_behind(component: SelectComponent) -> None:
-    view = component_view(component, turn(), reason="an old one", cost={"step": 0.1})
+    view = component_view(
+        component, turn(), reason="an old one", unread="", cost={"step": 0.1}, rates={"in": 2.0}
+    )
     assert (view.kind, view.state, view.reason) == ("select", "waiting", "")
     assert (view.lag, view.positions, view.watermark) == (1, {INPUT: 0}, None)
     assert (view.epoch, view.step) == (component.writer.epoch, component.writer.step)
     assert (view.roster_rows, view.roster_version) == (1, component.version)
-    assert view.cost == {"step": 0.1}
+    assert (view.cost, view.rates, view.retained) == ({"step": 0.1}, {"in": 2.0}, 0)
 
 
 def test_a_component_after_a_step(component: SelectComponent) -> None:
     stepped(component, {"error/a": 3})
-    view = component_view(component, turn(), reason="", cost={})
+    view = component_view(component, turn(), reason="", unread="", cost={}, rates={})
     assert (view.lag, view.positions, view.watermark) == (0, {INPUT: 1}, 3 * SECOND)
     assert view.counters == {"error/a": 3}
 
 
 def test_failing_comes_before_running(component: SelectComponent) -> None:
     component.running = True
-    assert component_view(component, turn(), reason="x", cost={}).state == "running"
-    failing = component_view(component, turn(2), reason="job: no", cost={})
+    assert (
+        component_view(component, turn(), reason="x", unread="", cost={}, rates={}).state
+        == "running"
+    )
+    failing = component_view(component, turn(2), reason="job: no", unread="", cost={}, rates={})
     assert (failing.state, failing.failures, failing.reason) == ("failing", 2, "job: no")
+
+
+def test_whoever_cannot_read_is_failing(component: SelectComponent) -> None:
+    view = component_view(component, turn(), reason="", unread="no disk", cost={}, rates={})
+    assert (view.state, view.failures, view.reason) == ("failing", 0, "no disk")
 
 
 def test_a_step_is_reported_with_its_stamps(component: SelectComponent) -> None:

@@ -430,16 +430,16 @@ class Desk:
 
     # What there is to see
 
-    def view(self) -> EngineView:
+    def view(self, now: Instant) -> EngineView:
         """A read-only picture."""
         return EngineView(
-            components=tuple(map(self._view_of, self.parts.values())),
+            components=tuple(self._view_of(part, now) for part in self.parts.values()),
             cycle_seconds=self._progress.cycle().seconds,
             threads=0,
             steps=self.steps,
         )
 
-    def _view_of(self, part: Part) -> ComponentView:
+    def _view_of(self, part: Part, now: Instant) -> ComponentView:
         turn = self.scheduler.turn(part.instance)
         select = part if isinstance(part, SelectComponent) else None
         return ComponentView(
@@ -456,6 +456,8 @@ class Desk:
             failures=turn.failures,
             reason=self._reasons.get(part.instance, "") if turn.failures else "",
             looked=part.looked if isinstance(part, IngestComponent) else 0,
+            retained=0,
+            rates=self._progress.rates(part.instance, now),
             cost=self._progress.cost(part.instance),
             counters={
                 key[2:]: value for key, value in part.transactions.items() if key[:2] == "n/"

@@ -105,7 +105,7 @@ class SimEngine:
     def view(self) -> EngineView:
         """The engine's present state."""
         self._check_running()
-        return self._desk.view()
+        return self._desk.view(self._now)
 
     def close(self) -> None:
         """End after the steps that are running, at the time at which they end."""

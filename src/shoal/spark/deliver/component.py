@@ -423,6 +423,8 @@ class DeliverComponent:
             failures=sum(1 for number in sick if self._standing[number].failures),
             reason=self._standing[sick[0]].reason if sick else "",
             looked=0,
+            retained=0,
+            rates={},
             cost={},
             counters={"suspended": sum(1 for n in sick if self._standing[n].suspended)},
         )

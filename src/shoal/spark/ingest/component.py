@@ -13,7 +13,7 @@ from shoal.spark.ingest.judge import event_time
 from shoal.spark.ingest.push import PushSource
 from shoal.spark.ingest.rate import RateSource
 from shoal.spark.ingest.source import Source
-from shoal.spark.ingest.step import DEAD_SCHEMA, Ingest, table_schema
+from shoal.spark.ingest.step import DEAD_SCHEMA, DEAD_TIME, Ingest, table_schema
 from shoal.spark.outcome import StepFailed
 
 __all__ = [
@@ -86,7 +86,8 @@ def open_ingest(
     Writer.create(
         root, instance, table_schema(stream), partition_by=["_kind"], properties=properties
     )
-    Writer.create(root, f"{instance}.dead", DEAD_SCHEMA)
+    letters = {EVENT_TIME_PROPERTY: DEAD_TIME}
+    Writer.create(root, f"{instance}.dead", DEAD_SCHEMA, properties=letters)
     writer = Writer.take_over(root, instance, owner=owner)
     dead = Writer.take_over(root, f"{instance}.dead", owner=owner)
     if "started" not in writer.transactions:

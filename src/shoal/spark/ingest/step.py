@@ -31,6 +31,7 @@ from shoal.spark.outcome import Laps, StepFailed, StepOutcome, wall_stamp
 
 __all__ = [
     "DEAD_SCHEMA",
+    "DEAD_TIME",
     "Ingest",
     "Planned",
     "commit",
@@ -42,6 +43,8 @@ __all__ = [
     "table_schema",
 ]
 
+#: The column that says when a dead letter was met: it has no event time that could be trusted.
+DEAD_TIME = "ingested"
 #: Dead letters of any stream: which step met them, where, why, and what they were.
 DEAD_SCHEMA = pa.schema(
     [
@@ -49,7 +52,7 @@ DEAD_SCHEMA = pa.schema(
         ("content", pa.string()),
         ("split", pa.string()),
         ("ingest_step", pa.int64()),
-        ("ingested", INSTANT),
+        (DEAD_TIME, INSTANT),
         ("_step", pa.int64()),
         ("_id", pa.int64()),
     ]
@@ -254,7 +257,7 @@ def _bury(dead: pa.Table, ingest: Ingest, planned: Planned) -> None:
     size = dead.num_rows
     fixed = {
         "ingest_step": pa.repeat(pa.scalar(planned.verdict.step, pa.int64()), size),
-        "ingested": pa.repeat(pa.scalar(planned.clock, pa.int64()), size).cast(INSTANT),
+        DEAD_TIME: pa.repeat(pa.scalar(planned.clock, pa.int64()), size).cast(INSTANT),
         "_step": pa.repeat(pa.scalar(step, pa.int64()), size),
     }
     for name, column in fixed.items():

@@ -58,7 +58,7 @@ class SelectComponent:
         self.instance = spec.instance
         self.writer = writer
         self.feed = feed
-        self.weight = weight
+        self._weight = weight
         self.running = False
         self.rows_rate = 0.0
         self._fill_turn = False
@@ -74,11 +74,9 @@ class SelectComponent:
         self.planned = self.position
         #: What the input's commits said up to `planned`: its watermark, its greatest event time.
         self._facts = {k: writer.transactions[k] for k in FACTS if k in writer.transactions}
-        self._fills = [
-            _Fill(row, self._filled(row))
-            for row in loaded.rows
-            if self._filled(row) < row.fill and not row.suspended and row.cut == FOREVER
-        ]
+        self._fills = self._to_fill(
+            [row for row in loaded.rows if not row.suspended and row.cut == FOREVER]
+        )
 
     # What is there to do
 
@@ -96,6 +94,11 @@ class SelectComponent:
                 detail=f"row {fill.row.identity} needs it up to step {fill.row.fill}",
             )
         return (fill.row, found)
+
+    @property
+    def fill_row(self) -> RosterRow:
+        """The row whose history comes next."""
+        return self._fills[0].row
 
     @property
     def filling(self) -> bool:
@@ -206,15 +209,14 @@ class SelectComponent:
                     f"query {row.query} is in the roster of {self.instance} already",
                     detail=f"version {self._newest(row.query).version}",
                 )
-        back = begin is not None and begin < now
-        if back:
-            self._check_history(begin)
         start = now if begin is None else begin
-        fill = self.planned if back else 0
+        fill = self.planned if start < now else 0
+        if fill:
+            self._check_history(start)
         accepted = tuple(replace(row, start=start, since=self.planned, fill=fill) for row in rows)
         self._put(accepted)
         if fill:
-            self._fills += [_Fill(row, 0) for row in accepted]
+            self._fills += self._to_fill(accepted)
         return accepted
 
     def end(self, query: str, *, at: Instant, now: bool) -> RosterRow:
@@ -252,6 +254,12 @@ class SelectComponent:
             ]
         )
         self._fills = [fill for fill in self._fills if fill.row.identity not in names]
+
+    @property
+    def weight(self) -> float:
+        """Its own, times the greatest of its queries': they are all served by one step."""
+        served = (row.weight for row in self._rows.values() if row.until == FOREVER)
+        return self._weight * max(served, default=1.0)
 
     def rows(self) -> tuple[RosterRow, ...]:
         """All rows that still matter."""
@@ -317,14 +325,28 @@ class SelectComponent:
     def _filled(self, row: RosterRow) -> int:
         return self.writer.transactions.get(_fill_key(row), 0)
 
-    def _check_history(self, begin: Instant | None) -> None:
-        lost = self.feed.lost_before()
-        if lost:
+    def _to_fill(self, rows: Sequence[RosterRow]) -> list[_Fill]:
+        """What rows still lack of their history. Retention may have removed what is older yet."""
+        lacking = [row for row in rows if self._filled(row) < row.fill]
+        if not lacking:
+            return []
+        lost = self.feed.lost()
+        fills = [
+            _Fill(row, max(self._filled(row), lost.step if row.start >= lost.time else 0))
+            for row in lacking
+        ]
+        return [fill for fill in fills if fill.position < fill.row.fill]
+
+    def _check_history(self, start: Instant) -> None:
+        """Raise unless all tuples with a later event time are still there."""
+        lost = self.feed.lost()
+        if start < lost.time:
+            since = "" if lost.time >= FOREVER else f"; it begins at {format_instant(lost.time)}"
             raise UserError(
                 f"history of {self.spec.stream.name} no longer reaches back",
-                detail=f"steps up to {lost} were removed by retention"
-                + (f"; asked for {format_instant(begin)}" if begin is not None else ""),
-                hint="start from now on, or keep the stream longer",
+                detail=f"steps up to {lost.step} were removed by retention, "
+                f"asked for {format_instant(start)}{since}",
+                hint="start later or from now on, or keep the stream longer",
             )
 
 

@@ -1,5 +1,6 @@
 """A select component: which tuples a row counts, what a step commits, and what a restart keeps."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,23 @@ def test_history_that_is_gone_is_refused(stream: Stream) -> None:
     with pytest.raises(UserError, match="no longer reaches back"):
         component.add([row("a", 1.0)], SECOND)
     assert component.rows() == ()
+
+
+def test_Q1_history_that_is_left_is_served(stream: Stream) -> None:
+    """A start that lies behind all that is gone: from the first step that is left, once."""
+    for second in (5, 6, 7, 8):
+        stream.commit([(second, 1, 1.0)])
+    stream.writer.retain(below_step=3)
+    component = opened(stream)
+    with pytest.raises(UserError, match="it begins at 1970-01-01T00:00:06Z"):
+        component.add([row("a", 1.0)], 5 * SECOND)
+    (accepted,) = component.add([row("a", 1.0)], 6 * SECOND)
+    assert (accepted.start, accepted.fill) == (6 * SECOND, 4)
+    assert [component.next_fill()[1].after, component.oldest_needed] == [2, 2]
+    again = opened(stream)
+    assert again.next_fill()[1].after == 2, "also after a restart"
+    stream.writer.retain(below_step=5)
+    assert not component._to_fill([replace(accepted, start=9 * SECOND)]), "nothing is left to fill"
 
 
 def test_an_ended_row_is_served_until_the_watermark_has_passed(stream: Stream) -> None:
