@@ -4,7 +4,8 @@ What is true comes from the questions that owners were asked and the answers the
 from the world. Always, also under faults:
 
     R1  a record that had its copies is held by somebody as long as its owner runs, unless so many
-        of its holders were lost at once as there are copies, or peers are cut off from each other
+        of its holders were lost at once as there are copies, or peers are cut off from each other;
+        no owner is told of more copies than there are, but for holders that were just lost
     D1  what is withdrawn, or whose owner has ended, is not found once every lease has run out; a
         peer that starts holds nothing, whatever its disk says
     D2  no peer goes back to an older version, nor from dead to alive at the same version
@@ -199,9 +200,11 @@ class DirectoryChecker(Checker):
         holders = self._holders(idents)
         for ident in idents:
             held = len(holders.get((ident, node.contact.incarnation), ()))
-            if held + lost < copies or copies < least:
-                what = f"{node.name} was told of {copies} copies of {_say(ident)}"
-                raise Violation("R1", f"{what}, there are {held}, and there should be {least}")
+            what = f"{node.name} was told of {copies} copies of {_say(ident)}"
+            if held + lost < copies:
+                raise Violation("R1", f"{what}; {held} hold it, {lost} peers were lost of late")
+            if copies < least:
+                raise Violation("R1", f"{what}; in peace there should be {least}")
 
     def _check_versions(self, node: Node, items: tuple[Item, ...]) -> None:
         """D2, of the items that a message was about."""

@@ -146,6 +146,39 @@ def test_R1_copies_that_do_not_exist_are_found() -> None:
         one.checker.after_event(node, question, [Answer(99, Published(1, 0, 3))])
 
 
+@pytest.mark.parametrize("fault", [False, True])
+@pytest.mark.parametrize(
+    ("told", "held", "lost", "wrong"),
+    [
+        (3, 3, 0, ""),
+        (3, 2, 0, "2 hold it, 0 peers were lost"),
+        (3, 2, 1, ""),
+        (3, 1, 1, "1 hold it, 1 peers were lost"),
+        (2, 3, 0, "in peace there should be 3"),
+        (1, 2, 0, "in peace there should be 3"),
+    ],
+)
+def test_R1_an_owner_is_told_the_truth_about_copies(
+    told: int, held: int, lost: int, wrong: str, *, fault: bool
+) -> None:
+    """Also under faults nobody may be told of too many; only in peace of too few."""
+    one = Checked()
+    spare = [node for node in one.mesh.world.nodes if node not in (*one.keepers, one.owner)]
+    for keeper in one.keepers[held:]:
+        one.drop(keeper)
+    for node in spare[:lost]:
+        one.checker._downs[node] = one.mesh.world.now
+    if fault:
+        one.mesh.world.disturb("weather")
+    question = Asked(99, Publish((one.record,)))
+    one.checker.after_event(one.owner, question, [])
+    if wrong and not (fault and "peace" in wrong):
+        with pytest.raises(Violation, match=f"R1: .* was told of {told} copies of .*; {wrong}"):
+            one.checker.after_event(one.owner, question, [Answer(99, Published(1, 0, told))])
+    else:
+        one.checker.after_event(one.owner, question, [Answer(99, Published(1, 0, told))])
+
+
 def test_R1_what_the_keeper_lacks_when_liveness_is_due_is_found() -> None:
     one = Checked()
     one.drop(one.keepers[1])
