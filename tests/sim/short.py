@@ -26,8 +26,8 @@ def shortened(name: str) -> Scenario:
     share = _FAULTS_S / scenario.faults_s
     return msgspec.structs.replace(
         scenario,
-        peers=min(scenario.peers, 8),
-        peers_min=5,
+        peers=min(scenario.peers, 10),
+        peers_min=min(scenario.peers_min, 5),
         form_s=8.0,
         faults_s=_FAULTS_S,
         settle_s=5.0,
