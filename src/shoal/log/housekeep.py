@@ -6,7 +6,8 @@ is refused like its commits are.
 
     checkpoint   every 20 entries, synced; then entries far below it move to `_history`
     compact      segments of one partition and size class are merged when there are 32 of them,
-                 sorted by (_step, event time, _id). Three classes and the `ok` and `late`
+                 sorted by (_step, event time, _id); results of many queries by query first, so
+                 that who reads one of them skips the others. Three classes and the `ok` and `late`
                  partitions keep a table below 256 small segments, and a row is rewritten at
                  most three times. Rows keep their `_step`, so L4 holds across it.
     expire       segments whose rows all have an earlier event time than is kept leave the table,
@@ -36,7 +37,13 @@ from shoal.kernel.time import Instant
 from shoal.log.durable import replace, sync_file, sync_folder
 from shoal.log.entries import Mark, lowest_version
 from shoal.log.root import TableDir, make_folder
-from shoal.log.segment import STEP_COLUMN, Segment, SegmentName, write_segment
+from shoal.log.segment import (
+    ROW_GROUP_ROWS,
+    STEP_COLUMN,
+    Segment,
+    SegmentName,
+    write_segment,
+)
 
 __all__ = [
     "Housekept",
@@ -49,6 +56,10 @@ __all__ = [
     "trim",
 ]
 
+#: Whose result a row is, in tables that many queries share; rows of a row group of theirs once
+#: they are merged: what a reader of one query reads of a segment at least.
+QUERY_COLUMN = "_query"
+QUERY_GROUP_ROWS = 16_384
 #: Above every step: what a segment says that does not know its own.
 _STEPS_MAX = 1 << 62
 
@@ -130,13 +141,14 @@ def ended_below(live: Iterable[Segment], *, column: str, before: Instant) -> int
 def merge(
     table: TableDir, segments: Sequence[Segment], *, mark: Mark, event_time: str | None
 ) -> Segment:
-    """One segment with the rows of these, in the order of the stream."""
+    """One segment with the rows of these, in the order of the stream; results by query."""
     parts = [
         pq.read_table(table.path / segment.path, partitioning=None, use_threads=False)
         for segment in segments
     ]
     rows = pa.concat_tables(parts, promote_options="default")
-    keys = [name for name in (STEP_COLUMN, event_time, "_id") if name in rows.column_names]
+    order = (QUERY_COLUMN, STEP_COLUMN, event_time, "_id")
+    keys = [name for name in order if name in rows.column_names]
     if keys:
         rows = rows.sort_by([(name, "ascending") for name in keys if name is not None])
     return write_segment(
@@ -146,6 +158,7 @@ def merge(
         step=mark.step,
         part="merged",
         partition=segments[0].partition,
+        group_rows=QUERY_GROUP_ROWS if QUERY_COLUMN in rows.column_names else ROW_GROUP_ROWS,
     )
 
 

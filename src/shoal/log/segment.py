@@ -33,6 +33,7 @@ from shoal.log.durable import sync_file, sync_folder
 from shoal.log.root import TableDir, make_folder
 
 __all__ = [
+    "ROW_GROUP_ROWS",
     "STEP_COLUMN",
     "Segment",
     "SegmentName",
@@ -104,6 +105,7 @@ def write_segment(
     step: int,
     part: int | str,
     partition: Mapping[str, str],
+    group_rows: int = ROW_GROUP_ROWS,
 ) -> Segment:
     """Write the rows as one synced file; partition columns are left out of it."""
     if rows.num_rows == 0:
@@ -120,7 +122,7 @@ def write_segment(
             rows,
             path,
             compression="zstd",
-            row_group_size=ROW_GROUP_ROWS,
+            row_group_size=group_rows,
             coerce_timestamps="us",
             store_schema=False,
             metadata_collector=footers,

@@ -5,9 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from shoal.cli.results import read_rows
+from shoal.log import housekeep
+from shoal.log.housekeep import Upkeep
 from shoal.log.reader import PastHorizon
 from shoal.query.catalog import parse_schema
 from tests.property.streams import READINGS
@@ -59,6 +63,23 @@ def test_pieces_follow_one_another_with_their_own_columns(world: World) -> None:
     assert [row["_version"] for row in found] == [1, 1, 2, 3]
     assert [row["kwh"] for row in found] == [None, None, 0.0, None]
     assert [row["meter"] for row in found] == [1, 0, 0, 0]
+
+
+def test_O1_results_that_were_merged_lie_by_query(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads one query skips the others, and finds the same rows in the same order."""
+    monkeypatch.setattr(housekeep, "QUERY_GROUP_ROWS", 8)
+    for _ in range(Upkeep().merge_from):
+        world.commit(["b", "q", "a"], rows=2)
+    expected = world.expected("q")
+    assert world._writers[TABLE].housekeep(horizon=None).merged == Upkeep().merge_from
+    assert read(world, piece(1, "ts", "meter", "kwh")) == expected
+    (segment,) = world._writers[TABLE].live
+    file = pq.ParquetFile(world.root.table(TABLE).path / segment)
+    names = [file.read_row_group(n).column("_query") for n in range(file.num_row_groups)]
+    groups = [pc.unique(some).to_pylist() for some in names]
+    assert [group for group in groups if "q" in group] == [["q"]] * 8
 
 
 def test_what_is_no_longer_kept_is_told_to_who_had_read_up_to_there(world: World) -> None:
