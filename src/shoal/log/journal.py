@@ -21,6 +21,7 @@ Not here: listing a folder and telling its splits (`spark/ingest`), and the posi
 ingest (its table's commits).
 """
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,8 @@ class Journal:
         self._forget_after_ns = forget_after * _NS_PER_US
         self._epoch = 0
         self._number = 0
+        #: Threads that read a stream which is not stored come here while others add and prune.
+        self._lock = threading.RLock()
         #: Everything up to this number was let go.
         self._pruned = 0
         self._files: list[JournalEntry] = []
@@ -104,8 +107,9 @@ class Journal:
 
     def refresh(self) -> int:
         """Read what an owner has added since; returns the head. Needs no ownership."""
-        self._apply(self._log.read(self._number))
-        return self.head
+        with self._lock:
+            self._apply(self._log.read(self._number))
+            return self.head
 
     def discover(self, files: Iterable[FoundFile], *, now: Instant) -> Discovery:
         """Add the files that are new, durable on return."""
@@ -130,13 +134,15 @@ class Journal:
 
     def entries(self, after: int, upto: int) -> tuple[JournalEntry, ...]:
         """The files numbered after + 1 to upto, or to the head if that is lower."""
-        if after < self._pruned:
-            raise StorageError(
-                f"files {after + 1} to {self._pruned} of journal {self._folder} are gone",
-                detail="they were pruned because the ingest had committed them",
-                hint="a reader that still needs them must register a lease before it falls behind",
-            )
-        return tuple(self._files[after - self._pruned : max(upto - self._pruned, 0)])
+        with self._lock:
+            pruned = self._pruned
+            if after >= pruned:
+                return tuple(self._files[after - pruned : max(upto - pruned, 0)])
+        raise StorageError(
+            f"files {after + 1} to {pruned} of journal {self._folder} are gone",
+            detail="they were pruned because the ingest had committed them",
+            hint="a reader that still needs them must register a lease before it falls behind",
+        )
 
     def prune(self, upto: int) -> None:
         """Let go of the files up to this committed position; durable with the next listing."""
@@ -145,9 +151,10 @@ class Journal:
                 f"journal {self._folder} cannot be pruned to {upto}",
                 detail=f"its newest file is {self.head}",
             )
-        if upto > self._pruned:
-            del self._files[: upto - self._pruned]
-            self._pruned = upto
+        with self._lock:
+            if upto > self._pruned:
+                del self._files[: upto - self._pruned]
+                self._pruned = upto
 
     def _append(self, files: list[FoundFile], now: Instant) -> None:
         newest = max(min(file.mtime_ns, now * _NS_PER_US) for file in files)
@@ -158,7 +165,8 @@ class Journal:
         ]
         entry = {"newest": newest, "pruned": self._pruned, "files": rows}
         self._number = self._log.append([entry])
-        self._add(entry)
+        with self._lock:
+            self._add(entry)
         if len(self._seen) > self._sweep_at:
             self._sweep()
         self._condense()
@@ -184,11 +192,12 @@ class Journal:
             return
 
     def _apply(self, reading: Reading) -> None:
-        if reading.whole:
-            self._pruned, self._files, self._seen, self._newest = 0, [], {}, None
         try:
-            for entry in reading.entries:
-                self._add(entry)
+            with self._lock:
+                if reading.whole:
+                    self._pruned, self._files, self._seen, self._newest = 0, [], {}, None
+                for entry in reading.entries:
+                    self._add(entry)
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(
                 f"journal {self._folder} holds an entry that cannot be read",

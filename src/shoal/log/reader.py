@@ -92,6 +92,16 @@ class Reader:
         snapshot = read_snapshot(table)
         return _commit_of(snapshot, (), first_step=snapshot.mark.step)
 
+    @staticmethod
+    def oldest(root: Root, instance: str) -> Commit | None:
+        """The oldest step whose own entry is still there; None where there is none."""
+        table = root.table(instance)
+        for version in range(lowest_version(table), newest_version(table) + 1):
+            entry = read_entry(table, version)
+            if entry is not None and entry.mark is not None and entry.kind == "step":
+                return _commit_by(entry, entry.mark)
+        return None
+
     def segments_between(self, after: int, upto: int) -> tuple[Segment, ...]:
         """Segments that may hold rows with after < `_step` <= upto; other rows are in them too."""
         return _between(read_snapshot(self._table), self._table, after, upto)
@@ -129,15 +139,7 @@ class Reader:
         self._epoch = mark.epoch
         if entry.kind != "step":
             return None
-        return Commit(
-            version=entry.version,
-            epoch=mark.epoch,
-            step=mark.step,
-            first_step=mark.step,
-            segments=entry.new,
-            transactions=entry.transactions,
-            info=entry.info,
-        )
+        return _commit_by(entry, mark)
 
     def _seek(self) -> bool:
         """Find the last entry at or before the position; False if the log does not reach back."""
@@ -215,6 +217,18 @@ def _between(snapshot: Snapshot, table: TableDir, after: int, upto: int) -> tupl
 def _all_there(table: TableDir, segments: tuple[Segment, ...]) -> bool:
     """Whether no file of the commit was deleted after a merge."""
     return all((table.path / segment.path).exists() for segment in segments)
+
+
+def _commit_by(entry: Entry, mark: Mark) -> Commit:
+    return Commit(
+        version=entry.version,
+        epoch=mark.epoch,
+        step=mark.step,
+        first_step=mark.step,
+        segments=entry.new,
+        transactions=entry.transactions,
+        info=entry.info,
+    )
 
 
 def _commit_of(snapshot: Snapshot, segments: tuple[Segment, ...], *, first_step: int) -> Commit:

@@ -186,11 +186,18 @@ class Chooser:
             watermark = part.writer.transactions.get("wm")
             cares = [self._care_of(part.writer, watermark, retain, now)]
             readers: list[str] = []
+            source = None
             if isinstance(part, IngestComponent):
                 cares.append(self._care_of(part.ingest.dead, now, retain, now))
                 readers = self._floor.reader_names(instance) if retain else []
                 self._floor.undecided |= dict.fromkeys(readers)
-            return HousekeepTurn(instances=(instance,), cares=tuple(cares), readers=tuple(readers))
+                source = None if part.spec.stream.store else part.ingest.source
+            return HousekeepTurn(
+                instances=(instance,),
+                cares=tuple(cares),
+                readers=tuple(readers),
+                source=source,
+            )
         return None
 
     def _care_of(self, writer: Writer, reached: Instant | None, retain: int, now: Instant) -> Care:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from shoal.dataplane.rows import RosterRow
 from shoal.kernel.errors import Fenced, ShoalError
 from shoal.kernel.time import Instant
+from shoal.log.reader import Reader
 from shoal.log.writer import Writer
 from shoal.query.catalog import Column, StreamDef
 from shoal.spark import frames, together
@@ -194,6 +195,8 @@ class HousekeepTurn:
     cares: tuple[Care, ...]
     #: Selects that are not asked for history while some of it goes.
     readers: tuple[str, ...]
+    #: The source of a stream that is not stored: what its log forgets, nobody can read there.
+    source: Source | None
 
     def __call__(self, bench: Bench) -> Finished:
         try:
@@ -201,6 +204,7 @@ class HousekeepTurn:
                 if care.before is not None:
                     care.writer.expire(before=care.before, horizon=care.horizon)
                 care.writer.housekeep(horizon=care.horizon)
+            self._forget(bench)
         except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
             failed = StepFailed(
                 instance=self.instances[0],
@@ -210,6 +214,11 @@ class HousekeepTurn:
             )
             return Finished(turn=self, outcomes=(failed,))
         return Finished(turn=self, outcomes=())
+
+    def _forget(self, bench: Bench) -> None:
+        oldest = Reader.oldest(bench.root, self.instances[0]) if self.source is not None else None
+        if self.source is not None and oldest is not None:
+            self.source.forget(oldest.transactions.get("in/from", 0))
 
 
 Turn = (

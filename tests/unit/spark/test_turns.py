@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shoal.kernel.errors import StorageError
+from shoal.log.housekeep import Upkeep
+from shoal.log.reader import Reader
 from shoal.log.root import Root
 from shoal.log.writer import Writer
 from shoal.spark.bench import Bench
@@ -111,7 +113,7 @@ def test_care_is_for_every_table_of_a_component(bench: Bench, stream: Stream) ->
         other.commit(step=other.step + 1, segments=[], transactions={})
     both = (stream.writer, other)
     cares = tuple(Care(writer=writer, horizon=None, before=None) for writer in both)
-    turn = HousekeepTurn(instances=(stream.instance,), cares=cares, readers=())
+    turn = HousekeepTurn(instances=(stream.instance,), cares=cares, readers=(), source=None)
     assert turn(bench).outcomes == ()
     for writer in both:
         assert list(writer.table.log.glob("*.checkpoint.parquet"))
@@ -129,6 +131,32 @@ def test_care_is_for_every_table_of_a_component(bench: Bench, stream: Stream) ->
         "housekeep",
         False,
     )
+
+
+@pytest.mark.slow
+def test_care_lets_go_of_files_that_nobody_can_read_any_more(bench: Bench, stream: Stream) -> None:
+    """Of a stream that is not stored, once its log has forgotten how they were judged."""
+    forgotten: list[int] = []
+
+    class Source:
+        def forget(self, upto: int) -> None:
+            forgotten.append(upto)
+
+    upkeep = Upkeep(checkpoint_every=2, log_entries_kept=0, history_hours=-1)
+    writer = Writer.take_over(bench.root, stream.instance, owner="ingest", upkeep=upkeep)
+    turn = HousekeepTurn(
+        instances=(stream.instance,),
+        cares=(Care(writer=writer, horizon=None, before=None),),
+        readers=(),
+        source=Source(),  # type: ignore[arg-type]
+    )
+    for number in range(9):
+        writer.commit(step=writer.step + 1, segments=[], transactions={"in/from": number})
+        assert turn(bench).outcomes == ()
+    assert forgotten == sorted(forgotten)
+    oldest = Reader.oldest(bench.root, stream.instance)
+    assert oldest is not None
+    assert 0 < forgotten[-1] == oldest.step - 1
 
 
 def test_a_turn_that_finds_nothing_is_over_too(bench: Bench, stream: Stream) -> None:

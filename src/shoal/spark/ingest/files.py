@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
 
-from shoal.kernel.errors import UserError
+from shoal.kernel.errors import StorageError, UserError
 from shoal.kernel.time import Instant
 from shoal.log.journal import FoundFile, Journal, JournalEntry
 from shoal.query.catalog import Column, SourceDef, StreamDef, format_schema
@@ -81,7 +81,16 @@ class FileSource:
         return self.batch(after, chosen[-1].sequence) if chosen else None
 
     def batch(self, after: int, upto: int) -> Batch:
+        if self._journal.head < upto:
+            self._journal.refresh()  # the ingest runs elsewhere, or did not always run here
         entries = self._journal.entries(after, upto)
+        if len(entries) != upto - after:
+            raise StorageError(
+                f"files {after + 1} to {upto} of {self._path} are not all known",
+                detail=f"the journal ends with file {self._journal.head}",
+                hint="a commit names files that its journal does not have: was an older copy of "
+                "the root restored?",
+            )
         return Batch(
             after=after,
             upto=upto,
@@ -114,6 +123,9 @@ class FileSource:
         """Let go of the entries, unless the stream is not stored and readers come here."""
         if not self._keep:
             self._journal.prune(upto)
+
+    def forget(self, upto: int) -> None:
+        self._journal.prune(upto)
 
     def read(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> Raw:
         entries = self._journal.entries(batch.after, batch.upto)

@@ -73,6 +73,9 @@ class PushSource:
     def release(self, upto: int, now: Instant) -> None:
         self._spool.release(upto, now=now, forget_after=FORGET_AFTER)
 
+    def forget(self, upto: int) -> None:
+        """Nothing is kept for readers."""
+
     def read(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> Raw:
         entries = self._spool.entries(batch.after, batch.upto)
         numbers = {name: number for number, name in enumerate(batch.splits)}

@@ -59,6 +59,9 @@ class RateSource:
     def release(self, upto: int, now: Instant) -> None:
         """Nothing is kept."""
 
+    def forget(self, upto: int) -> None:
+        """Nothing is kept for readers."""
+
     def read(self, session: SparkSession, batch: Batch, columns: Sequence[Column]) -> Raw:
         numbers = session.range(batch.after, batch.upto, 1, 1)
         due = f"timestamp_micros({self._started} + id * {SECOND} DIV {self._rate})"

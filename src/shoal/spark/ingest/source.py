@@ -87,5 +87,9 @@ class Source(Protocol):
         ...
 
     def release(self, upto: int, now: Instant) -> None:
-        """Everything up to this number is committed; it may be forgotten."""
+        """Everything up to this number is committed: of a stored stream it may be forgotten."""
+        ...
+
+    def forget(self, upto: int) -> None:
+        """No reader of a stream that is not stored can come for anything up to this number."""
         ...

@@ -145,7 +145,9 @@ def test_a_folder_stamped_just_now_is_listed_until_its_stamp_has_settled(site: S
     site.put("b.json")
     os.utime(site.inbox, ns=(stamp, stamp))
     site.source.discover(now)
-    assert site.source.batch(0, 9).parts == 2
+    found = site.source.next_batch(0)
+    assert found is not None
+    assert found.parts == 2
 
 
 def test_a_step_is_bounded_by_files_bytes_and_splits(
@@ -213,6 +215,27 @@ def test_what_is_committed_may_be_forgotten_unless_readers_come(tmp_path: Path) 
     kept.source.discover(LATER)
     kept.source.release(1, LATER)
     assert kept.source.batch(0, 1).parts == 1
+    kept.source.forget(1)
+    with pytest.raises(StorageError, match="are gone"):
+        kept.source.batch(0, 1)
+
+
+def test_Q2_a_batch_is_whole_also_where_the_ingest_runs_elsewhere(tmp_path: Path) -> None:
+    """A reader's own view of the journal follows; a batch is never the part that it knows."""
+    site = Site(tmp_path)
+    journal = Journal(tmp_path / "journal", forget_after=FORGET_AFTER)
+    given = {"path": str(site.inbox), "format": "json"}
+    reader = FileSource(SourceDef(kind="files", options=given), journal, keep=True)
+    site.put("a.json")
+    assert site.names() == ["a.json"]
+    assert reader.batch(0, 1) == site.source.batch(0, 1)
+    site.put("b.json")
+    site.put("c.json")
+    assert site.names(after=1) == ["b.json", "c.json"]
+    assert reader.batch(1, 3) == site.source.batch(1, 3)
+    assert reader.describe(reader.batch(1, 3)) == site.source.describe(site.source.batch(1, 3))
+    with pytest.raises(StorageError, match="not all known"):
+        reader.batch(1, 4)
 
 
 def test_footers_speak_for_a_batch_or_not_at_all(tmp_path: Path) -> None:
