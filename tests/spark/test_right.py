@@ -1,5 +1,6 @@
 """Queries are right: DuckDB gives the same over the tuples that an independent model calls ok."""
 
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from shoal.dataplane.reports import Failed, Suspended
 from shoal.kernel.errors import StorageError, UserError
 from shoal.log.root import Root
 from shoal.log.writer import Writer
+from shoal.spark.engine import WORKERS
 from tests.oracle.checker import check_shed
 from tests.oracle.predicates import PREDICATES
 from tests.oracle.world import World
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
+#: The engine's own, its workers, and two that commit for each: whatever the number of queries.
+THREADS_MOST = 1 + WORKERS + 2 * WORKERS
 #: One of each kind, for the many ways a stream can be read.
 FEW = {
     "equal": "meter = 7",
@@ -101,11 +105,20 @@ def test_Q2_five_hundred_others_and_a_restart(tmp_path: Path, spark: "SparkSessi
         setting.select({f"other_{n}": f"meter = {n - 100}" for n in range(250)})
         setting.select({f"above_{n}": f"kwh > {n / 25 - 4}" for n in range(250)})
         setting.round(files=5, rows=80)
+        assert len(_own_threads()) <= THREADS_MOST, (
+            "it has nothing to do with the number of queries"
+        )
         setting.reopen()
         setting.round(files=4, rows=80)
         checked = [f"other_{n}" for n in range(95, 145, 5)]
         checked += [f"above_{n}" for n in range(0, 250, 17)]
         setting.check([*FEW, *checked])
+
+
+def _own_threads() -> list[str]:
+    """The threads of the engine, by name."""
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if name.startswith("shoal-")]
 
 
 def test_Q2_after_compaction(
