@@ -1,20 +1,27 @@
 """The long form of the fuzzers; `make test` has a short one (tests/fuzz/test_fuzz.py).
 
-    python -m tests.fuzz wire --inputs 1000000 --seed 1
-    python -m tests.fuzz peer --inputs 300000 --seed 1
+    python -m tests.fuzz wire --inputs 1000000 --seed 1 --keep
+    python -m tests.fuzz peer --inputs 1000000 --seed 1 --keep
 
-A defect ends the run with the number of the input; the same seed gets there again.
+A defect ends the run with the number of the input; the same seed gets there again. `--keep` writes
+what came out, with the commit, to benchmarks/results/fuzz_<what>.json.
 """
 
 import argparse
+import json
 import resource
+import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.fuzz.peer import PeerFuzzer
 from tests.fuzz.wire import WireFuzzer
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
 
 
 def main() -> int:
@@ -23,6 +30,7 @@ def main() -> int:
     parser.add_argument("what", choices=("wire", "peer"))
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", action="store_true", help="keep what came out")
     asked = parser.parse_args()
     step, counts = _fuzzer(asked.what, asked.seed)
     began, memory = time.perf_counter(), _memory_kb()
@@ -35,7 +43,31 @@ def main() -> int:
     wall, grown = time.perf_counter() - began, _memory_kb() - memory
     shown = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
     print(f"{asked.inputs} inputs in {wall:.1f} s: {shown}; memory grew by {grown} kB")
+    if asked.keep:
+        _keep(asked, counts, wall_s=wall, grown_kb=grown)
     return 0
+
+
+def _keep(asked: argparse.Namespace, counts: Counter[str], *, wall_s: float, grown_kb: int) -> None:
+    """Everything that is needed to do it again, and what to compare with."""
+    result = {
+        "fuzz": asked.what,
+        "inputs": asked.inputs,
+        "seed": asked.seed,
+        "commit": _git("rev-parse", "HEAD"),
+        "changed": _git("status", "--porcelain", "--", "src", "tests/fuzz").splitlines(),
+        "counts": dict(sorted(counts.items())),
+        "memory_grown_kb": grown_kb,
+        "wall_s": round(wall_s, 1),
+    }
+    path = RESULTS / f"fuzz_{asked.what}.json"
+    path.write_text(json.dumps(result, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    print(f"kept in {path.relative_to(ROOT)}")
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.rstrip("\n")
 
 
 def _fuzzer(what: str, seed: int) -> tuple[Callable[[], object], Counter[str]]:
