@@ -64,11 +64,17 @@ def start_all(mesh: Mesh) -> None:
         mesh.start(name, "--offer", f"Op.{name}", join=seeds)
 
 
-def leaks(host: Process) -> tuple[int, int]:
+def beside_links(host: Process) -> tuple[int, int]:
     """Descriptors and tasks that no connection explains."""
     status = host.ask("status")
     links = len(status["net"]["links"])
     return host.descriptors - links, status["tasks"] - 2 * links
+
+
+def as_before(host: Process, before: tuple[int, int]) -> bool:
+    """Whether a host has no more of either than before; a dial or a stranger may be under way."""
+    descriptors, tasks = beside_links(host)
+    return descriptors <= before[0] and tasks <= before[1]
 
 
 def test_twenty_hosts(tmp_path: Path) -> None:
@@ -83,6 +89,7 @@ def test_twenty_hosts(tmp_path: Path) -> None:
         sys.stdout.write(f"offers {time.monotonic() - began:.1f} s\n")
         assert max(host.resident_mb for host in mesh.hosts.values()) < 120
 
+        before = {name: beside_links(host) for name, host in mesh.hosts.items()}
         killed, stopped = taken(ring_order(NAMES, NAMES[0]))
         for name in killed:
             mesh.hosts[name].signal(signal.SIGKILL)
@@ -114,8 +121,14 @@ def test_twenty_hosts(tmp_path: Path) -> None:
             eventually(lambda host=host: recorded(host, NAMES), "every offer is found")
             sys.stdout.write(f"  recorded {time.monotonic() - began:.1f} s\n")
 
+        for name in (*living, *stopped):
+            host = mesh.hosts[name]
+            eventually(
+                lambda host=host, name=name: as_before(host, before[name]),
+                f"{name} has {before[name]} descriptors and tasks again, now {beside_links(host)}",
+            )
         for host in mesh.hosts.values():
-            descriptors, tasks = leaks(host)
+            descriptors, tasks = beside_links(host)
             assert descriptors < 25, f"{host.name}: {descriptors} beside its connections"
             assert tasks < 20, f"{host.name}: {tasks} tasks"
             errors = [line for line in host.lines if line["level"] == "error"]
