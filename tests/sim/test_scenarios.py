@@ -13,6 +13,8 @@ from tests.sim.played import FILES, NAMES, SEEDS, played, seeds_for
 
 pytestmark = pytest.mark.slow
 
+LARGE = FILES[0].parent / "large"
+
 #: What must have happened somewhere in fifty runs: every kind of trouble that the simulator has.
 PROBES = (
     # the network: eleven kinds (delay is always on)
@@ -93,3 +95,9 @@ def test_questions_are_asked_and_mostly_answered(name: str) -> None:
     for outcome in played(name):
         assert outcome.figures["lookups"] > meant / 3
         assert outcome.figures["lookups_unanswered"] < outcome.figures["lookups"] / 2
+
+
+def test_the_papers_network_has_its_size() -> None:
+    """Too large to be played here; it can be read, and asks for what the papers have."""
+    scenario = read_file(LARGE / "transit_stub_500.toml")
+    assert (scenario.topology, scenario.peers) == ("transit-stub", 500)
