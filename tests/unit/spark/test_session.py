@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -41,7 +42,9 @@ def test_settings_of_ours_are_not_required_twice() -> None:
     assert not [key for key in module._TUNED if key in REQUIRED]
 
 
-def test_the_installation_may_lie_in_a_folder_with_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_installation_may_lie_in_a_folder_with_spaces(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """What Java is told is one option, whatever the path."""
     told: dict[str, str] = {}
 
@@ -56,12 +59,13 @@ def test_the_installation_may_lie_in_a_folder_with_spaces(monkeypatch: pytest.Mo
         def getOrCreate(self) -> Any:
             raise RuntimeError("no Java")
 
-    monkeypatch.setattr(module, "__file__", "/home/my programs/shoal/spark/session.py")
+    place = tmp_path / "my programs"
+    monkeypatch.setattr(module, "__file__", str(place / "session.py"))
     monkeypatch.setattr(module.SparkSession, "builder", Builder())
     with pytest.raises(UserError, match="could not be started"):
         build("local[1]", {})
     quiet = told["spark.driver.extraJavaOptions"]
-    assert quiet == '-Dlog4j2.configurationFile="/home/my programs/shoal/spark/log4j2.properties"'
+    assert quiet == f'-Dlog4j2.configurationFile="{place / "log4j2.properties"}"'
 
 
 @pytest.mark.slow
