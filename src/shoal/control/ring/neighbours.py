@@ -132,7 +132,8 @@ class Neighbourhood:
         if any(desk.watch.is_alive(c.name) for c in before):
             return
         old = table.successors
-        taken = [*before, sender, *self._believed(message.successors)]
+        told = [*before, sender, *self._believed(message.successors)]
+        taken = list(told)
         if self._is_foreign(sender, message):
             self._merging_until = now + _MERGING
         if now < self._merging_until:
@@ -145,6 +146,8 @@ class Neighbourhood:
         if table.set_successors(taken):
             self._changed(old, sender, message, now)
         self._known_of, self._known = sender, message.version
+        if any(contact not in told for contact in taken):
+            self.ask_anew()  # "unchanged" would keep for ever what stands beside its own
         self._look_between(sender, message, now)
 
     def _is_foreign(self, sender: Contact, message: Neighbours) -> bool:

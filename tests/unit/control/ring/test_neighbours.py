@@ -56,6 +56,21 @@ def test_its_version_is_named_next_time_and_an_unchanged_list_is_not_told_again(
     assert sent(desk) == [(RING[5], Unchanged(7))]
 
 
+def test_what_stands_beside_the_successors_own_list_goes_when_it_tells_it_again() -> None:
+    """While rings merge, lists are joined: the list must be told anew, though it is unchanged."""
+    desk, around = neighbourhood(RING[3], RING[5])
+    around.adopt(RING[2], told(ME, RING[4]), SECOND)
+    assert desk.table.successors == (RING[2], RING[3], RING[4], RING[5])
+    sent(desk)
+    later = 60 * SECOND
+    desk.watch.meet(RING[2], later)
+    around.stabilise(later)
+    asked = [message for _, message in sent(desk) if isinstance(message, Stabilise)]
+    assert [message.known for message in asked] == [0]
+    around.adopt(RING[2], told(ME, RING[4]), later)
+    assert desk.table.successors == (RING[2], RING[4])
+
+
 def test_a_predecessor_of_the_successor_between_us_is_asked_itself() -> None:
     desk, made = neighbourhood(RING[4])
     made.adopt(RING[4], told(RING[2], RING[5]), 1)
