@@ -7,6 +7,7 @@ turns move them on; `next_work` hands out the next turn.
 import functools
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
@@ -148,8 +149,11 @@ class Desk:
     def _replace_row(self, command: c.ReplaceRow) -> Answer:
         source, target = self._floor.select(command.source), self._floor.select(command.target)
         at = max(source.event_time, target.event_time)
-        source.end(command.row.query, at=at, now=False)
-        rows = target.add([command.row], at)
+        # What the target would refuse is refused before the old row has ended.
+        row = replace(command.row, keep=source.share(command.row.query))
+        target.check([row])
+        source.end(row.query, at=at, now=False)
+        rows = target.add([row], at)
         for component in (source, target):
             self._floor.weigh(component)
         self._promised.setdefault(command.target, (target.version, self._steps))
