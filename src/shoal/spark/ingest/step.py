@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from shoal.dataplane.rows import ALWAYS
 from shoal.kernel.errors import Fenced
-from shoal.kernel.time import SECOND, Instant
+from shoal.kernel.time import Instant
 from shoal.log.segment import write_segment
 from shoal.log.types import INSTANT, arrow_type
 from shoal.log.watermark import SplitClocks, WatermarkRule
@@ -57,8 +57,6 @@ DEAD_SCHEMA = pa.schema(
         ("_id", pa.int64()),
     ]
 )
-#: A watermark that moves by itself is committed when it has moved this far: each is a commit.
-IDLE_ADVANCE_MIN = SECOND
 #: Bytes of a batch up to which its tuples come back as Arrow (docs/spark.md).
 ARROW_BYTES_MAX = 20 << 20
 
@@ -160,9 +158,8 @@ def run(
 def let_time_pass(instance: str, ingest: Ingest, now: Instant) -> StepOutcome | None:
     """Without data the watermark may still move: a split falls idle, or IDLE ADVANCES."""
     waiting = ingest.source.waiting(ingest.position)
-    clocks = ingest.clocks.advanced(ingest.rule, {}, waiting=waiting, now=now)
-    before = ingest.clocks.watermark
-    if clocks.watermark is None or clocks.watermark - (before or 0) < IDLE_ADVANCE_MIN:
+    clocks = ingest.clocks.after_silence(ingest.rule, waiting=waiting, now=now)
+    if clocks is None or clocks.watermark is None:
         return None
     known = ingest.writer.transactions
     facts = {"wm": clocks.watermark, "rows": 0, "in/from": ingest.position}
