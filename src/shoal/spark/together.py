@@ -57,7 +57,6 @@ def run(
             works,
             partial(_ok, frame, seen, ingest, planned),
             timestamp=event_time(ingest.stream),
-            staging=bench.staging,
             clock=clock,
         )
         clock.enter("commit")

@@ -114,7 +114,6 @@ class SelectTurn:
             functools.partial(self.input.frame, bench, self.read),
             timestamp=self.input.timestamp,
             rows_in=self.read.rows,
-            staging=bench.staging,
             commits=bench.commits,
         )
         return Finished(turn=self, outcomes=tuple(outcomes))
