@@ -39,6 +39,11 @@ class Range:
     def rows(self) -> int:
         return sum(rows_of(commit) for commit in self.commits)
 
+    @property
+    def stamp(self) -> Instant:
+        """The newest wall time of its commits; 0 where none has one."""
+        return max((int(c.info["wall"]) for c in self.commits if "wall" in c.info), default=0)
+
 
 def rows_of(commit: Commit) -> int:
     """The `ok` tuples of a commit, also where the stream is not stored."""

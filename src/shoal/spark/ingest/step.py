@@ -137,7 +137,9 @@ def run(
     try:
         planned = plan(ingest, now)
         if planned is None:
-            return let_time_pass(instance, ingest, now)
+            moved = let_time_pass(instance, ingest, now)
+            clock.leave()
+            return None if moved is None else _timed(moved, clock)
         if ingest.unreadable:
             session.range(1).collect()
             taken = take.given_up(planned.batch, ingest.source, ingest.unreadable)
@@ -152,6 +154,10 @@ def run(
         return StepFailed(instance=instance, phase=clock.phase, cause=error, fenced=True)
     except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
         return StepFailed(instance=instance, phase=clock.phase, cause=error)
+    return _timed(outcome, clock)
+
+
+def _timed(outcome: StepOutcome, clock: Laps) -> StepOutcome:
     return replace(outcome, busy=sum(clock.seconds.values()), seconds=clock.seconds)
 
 

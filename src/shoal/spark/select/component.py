@@ -156,7 +156,6 @@ class SelectComponent:
         *,
         rows_history: int,
     ) -> SelectWork:
-        stamps = [int(c.info["wall"]) for c in read.commits if "wall" in c.info]
         return SelectWork(
             instance=self.instance,
             signature=self.spec.signature,
@@ -164,7 +163,7 @@ class SelectComponent:
             roster_version=self.version,
             writer=self.writer,
             transactions=transactions,
-            source_committed=max(stamps, default=0),
+            source_committed=read.stamp,
             rows_expected=int(self.rows_rate * read.rows),
             rows_history=rows_history,
         )

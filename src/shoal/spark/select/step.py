@@ -167,12 +167,16 @@ def commit_all(
     rows_in: int,
     commits: Executor,
     clock: Laps,
+    beside: int = 0,
 ) -> list[StepOutcome | StepFailed]:
-    """One commit for each member; they share no table, so several run at a time."""
+    """One commit for each member; they share no table, so several run at a time.
+
+    `beside` is the weight of what else was in the job, whose part of its time is not theirs.
+    """
     clock.enter("commit")
     done = list(commits.map(_commit, works, computed.results, computed.shed))
     clock.leave()
-    return _priced(done, works, clock, rows_in)
+    return _priced(done, works, clock, rows_in, beside)
 
 
 def survives(
@@ -335,6 +339,7 @@ def _priced(
     works: Sequence[SelectWork],
     clock: Laps,
     rows_in: int,
+    beside: int,
 ) -> list[StepOutcome | StepFailed]:
     """Share the group's time among its members: by results, and by rows where there are none."""
     total = sum(clock.seconds.values())
@@ -342,14 +347,14 @@ def _priced(
         1 + len(work.rows) + (outcome.rows_out if isinstance(outcome, StepOutcome) else 0)
         for work, outcome in zip(works, outcomes, strict=True)
     ]
-    share = [weight / sum(weights) for weight in weights]
+    share = [weight / (sum(weights) + beside) for weight in weights]
     return [
         replace(
             outcome,
             rows_in=0 if work.rows_history else rows_in,
             busy=total * part,
             seconds={phase: spent * part for phase, spent in clock.seconds.items()},
-            group=len(works),
+            group=len(works) + (beside > 0),
         )
         if isinstance(outcome, StepOutcome)
         else outcome
