@@ -91,6 +91,11 @@ class Feed:
         while self._commits and self._commits[0].step <= upto:
             self._floor = self._commits.popleft().step
 
+    def forget(self) -> None:
+        """Remember nothing: what there is up to the head is read from the log again."""
+        self._commits.clear()
+        self._floor = self.head
+
     def next_range(
         self, after: int, *, rows_max: int, upto_most: int | None = None
     ) -> Range | None:
