@@ -30,11 +30,11 @@ from shoal.cli.query import Query
 from shoal.cli.results import read_rows
 from shoal.cli.sinks import deliver_instance, deliveries, into_of
 from shoal.cli.sources import arrow_rows
-from shoal.cli.unfinished import text_of, unfinished
+from shoal.cli.unfinished import last_of, row_of, text_of, unfinished
 from shoal.dataplane import commands as c
 from shoal.dataplane.reports import EngineView, Report
 from shoal.dataplane.rows import FOREVER, RosterRow
-from shoal.kernel.errors import ShoalError, UserError
+from shoal.kernel.errors import LocalError, ShoalError, UserError
 from shoal.kernel.ids import check_name, instance_of, key_of
 from shoal.kernel.time import parse_duration, parse_instant
 from shoal.log.catalog import Catalog, Definition
@@ -224,8 +224,7 @@ class Mesh:
             )
         rows: dict[str, list[RosterRow]] = {}
         for name, _, found in parsed:
-            row = _row(name, found, versions[name], keep=keep, weight=weight)
-            rows.setdefault(self._instance(found), []).append(row)
+            rows.setdefault(self._instance(found), []).append(row_of(name, found, bodies[name]))
         selections = {self._instance(found): found for _, _, found in parsed}
         added: list[tuple[str, str]] = []
         try:
@@ -309,13 +308,19 @@ class Mesh:
         target = self._start_select(found)
         self._deliver({name: body})
         self._catalog.alter("queries", name, body, version=definition.version)
-        row = _row(name, found, version, keep=old["keep"], weight=old["weight"])
+        row = row_of(name, found, body)
         self._call(c.ReplaceRow(source=str(old["instance"]), target=target, row=row))
 
     def drop(self, name: str, *, now: bool) -> None:
         """End a query; its results stay readable."""
         definition = self._definition(name)
         instance = str(definition.body["instance"])
+        earlier = dict.fromkeys(piece["instance"] for piece in definition.body["pieces"])
+        for other in earlier if now else ():
+            if other != instance:
+                # What it still owed of an earlier version; it may have been over long ago.
+                with contextlib.suppress(LocalError):
+                    self._call(c.DropRow(instance=other, query=name, now=True))
         self._call(c.DropRow(instance=instance, query=name, now=now))
         self._catalog.drop("queries", name, version=definition.version)
         self._of_sink(c.EndDelivery, definition)
@@ -468,31 +473,20 @@ class Mesh:
 
     def _put_right(self, definition: Definition, rows: Sequence[RosterRow]) -> None:
         """Add the row of a query that a crash kept from its roster: from where the last ended."""
-        body, name = definition.body, definition.name
-        found = self._parse(str(body["text"]))
-        row = _row(name, found, int(body["version"]), keep=body["keep"], weight=body["weight"])
-        if rows:
-            last = max(rows, key=lambda row: row.version)
-            if last.until == FOREVER:
-                source = self._start_select(self._parse(str(text_of(self._catalog, last))))
-                target = self._start_select(found)
-                self._call(c.ReplaceRow(source=source, target=target, row=row))
-                return
-        begin = max((row.until for row in rows), default=None)
+        found = self._parse(str(definition.body["text"]))
+        row = row_of(definition.name, found, definition.body)
+        last = last_of(definition, rows)
+        if last is not None and last.until == FOREVER:
+            source = self._start_select(self._parse(str(text_of(self._catalog, last))))
+            target = self._start_select(found)
+            self._call(c.ReplaceRow(source=source, target=target, row=row))
+            return
+        begin = None
+        if last is not None:
+            row, begin = replace(row, keep=last.keep), last.until
         self._call(c.AddRows(instance=self._start_select(found), rows=(row,), begin=begin))
 
 
 def stream_instance(stream: StreamDef) -> str:
     """The instance that ingests a stream; another definition is another instance."""
     return f"{stream.name}-{key_of(stream.canonical_name)[:12]}"
-
-
-def _row(name: str, found: Selection, version: int, *, keep: float, weight: float) -> RosterRow:
-    return RosterRow(
-        query=name,
-        version=version,
-        parameters=found.parameters,
-        columns=found.columns,
-        keep=keep,
-        weight=weight,
-    )

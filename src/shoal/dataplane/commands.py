@@ -140,7 +140,11 @@ class AddRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceRow:
-    """End the query's newest row in one component and go on with `row`, maybe in another."""
+    """End the query's newest row in one component and go on with `row`, maybe in another.
+
+    What `SetKeep` said last goes on too: `row.keep` is not looked at. What the target refuses
+    leaves the old row as it was.
+    """
 
     source: str
     target: str
@@ -149,7 +153,10 @@ class ReplaceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropRow:
-    """End a query: what is due within the lateness still appears, unless `now`."""
+    """End a query: what is due within the lateness still appears, unless `now`.
+
+    With `now` nothing of any of its versions in this component is served after the next step.
+    """
 
     instance: str
     query: str

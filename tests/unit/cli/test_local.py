@@ -5,6 +5,7 @@ tests/spark, and so are crashes between catalog and roster.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,9 @@ from shoal.cli.local import Mesh, stream_instance
 from shoal.dataplane import commands as c
 from shoal.dataplane.reports import ComponentView
 from shoal.dataplane.rows import FOREVER
-from shoal.kernel.errors import ShoalError, UserError
+from shoal.kernel.errors import LocalError, ShoalError, UserError
 from shoal.log.root import Root
+from shoal.log.rosterlog import RosterLog
 from shoal.query.draft import parse_selection
 from tests.property.spark_types import answers
 from tests.property.streams import READINGS
@@ -219,6 +221,33 @@ def test_alter_replaces_the_row_where_it_is(opened: Mesh) -> None:
     assert [piece["columns"] for piece in body["pieces"]][2] == ["ts", "meter"]
 
 
+def test_a_drop_now_reaches_every_component_that_still_owes(opened: Mesh) -> None:
+    """Also where the older version is over and forgotten; without `now` it comes to its end."""
+    for name in ("a", "b"):
+        query = opened.select(name, HOT)
+        query.alter(SEVEN)
+        query.alter(HOTTER)
+        query.alter(SEVEN)
+    above, equal = (
+        engine(opened).of(c.ReplaceRow)[0].source,
+        engine(opened).of(c.ReplaceRow)[0].target,
+    )
+    real = engine(opened).call
+
+    def forgotten(command: c.Command, *, timeout: float) -> Mapping[str, object]:
+        answer = real(command, timeout=timeout)
+        if isinstance(command, c.DropRow) and command.instance == above:
+            raise LocalError("query a is not in the roster")
+        return answer
+
+    engine(opened).call = forgotten  # type: ignore[method-assign]
+    opened.query("a").drop(now=True)
+    opened.query("b").drop()
+    drops = [(drop.query, drop.instance, drop.now) for drop in engine(opened).of(c.DropRow)]
+    assert drops == [("a", above, True), ("a", equal, True), ("b", equal, False)]
+    assert opened.queries() == []
+
+
 def test_alter_cannot_change_the_stream(opened: Mesh) -> None:
     opened.create_stream("other", SCHEMA, timestamp="ts", source=shoal.push())
     query = opened.select("a", HOT)
@@ -276,6 +305,22 @@ def test_a_restart_puts_right_what_no_roster_has(opened: Mesh, root: Path) -> No
     assert [row.query for row in add.rows] == ["a"]
     assert add.rows[0].parameters == (3.5,)
     assert fresh.queries() == ["a"]
+
+
+def test_a_restart_goes_on_with_the_share_that_was_set_last(opened: Mesh, root: Path) -> None:
+    """The crash came between the end of the old row and the new one."""
+    query = opened.select("a", HOT)
+    (added,) = engine(opened).of(c.AddRows)
+    (row,) = added.rows
+    log = RosterLog(root / "rosters" / added.instance)
+    (root / "rosters" / added.instance).mkdir(parents=True)
+    log.claim(1)
+    log.put([replace(row, keep=0.25, until=7)])
+    engine(opened).refuses = c.ReplaceRow
+    with pytest.raises(UserError, match="no room"):
+        query.alter(SEVEN)
+    (put,) = engine(again(root)).of(c.AddRows)
+    assert (put.begin, put.rows[0].version, put.rows[0].keep) == (7, 2, 0.25)
 
 
 def test_a_mesh_that_cannot_open_lets_go(

@@ -1,16 +1,20 @@
 """What a root still owes: which rows are over, by what the component's newest commit says."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shoal.cli.unfinished import text_of, unfinished
+from shoal.cli.unfinished import last_of, row_of, text_of, unfinished
 from shoal.dataplane.rows import RosterRow
 from shoal.log.catalog import Catalog
 from shoal.log.root import Root
 from shoal.log.rosterlog import RosterLog
 from shoal.log.writer import Writer
+from shoal.query.draft import parse_selection
+from tests.property.spark_types import answers
+from tests.property.streams import READINGS
 from tests.unit.spark.deliver.world import SCHEMA
 
 
@@ -58,6 +62,28 @@ def test_a_component_without_a_commit_owes_everything(root: Path) -> None:
     found = unfinished(opened)
     assert [one.instance for one in found] == ["select-1", "select-2"]
     assert [len(one.due) for one in found] == [1, 1]
+
+
+def test_the_row_that_a_query_goes_on_from_is_its_own(root: Path) -> None:
+    """Not one of a dropped query that had its name."""
+    catalog = Catalog(root / "catalog")
+    pieces = [{"version": version} for version in (4, 5)]
+    catalog.create("queries", "q", {"version": 5, "pieces": pieces})
+    (definition,) = catalog.list("queries")
+    rows = [replace(row("q"), version=version) for version in (2, 4, 1)]
+    last = last_of(definition, rows)
+    assert last is not None
+    assert last.version == 4
+    assert last_of(definition, rows[:1]) is None
+
+
+def test_a_row_is_as_its_definition_says() -> None:
+    draft = parse_selection("SELECT ts FROM readings WHERE kwh > 3.5", READINGS)
+    found = draft.resolve(answers(draft))
+    made = row_of("q", found, {"version": 3, "keep": 0.5, "weight": 2.0})
+    assert made == RosterRow(
+        query="q", version=3, parameters=(3.5,), columns=("ts",), keep=0.5, weight=2.0
+    )
 
 
 def test_the_text_of_a_version_also_of_what_was_dropped(root: Path) -> None:

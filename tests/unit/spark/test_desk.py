@@ -277,6 +277,39 @@ def test_an_announced_commit_is_seen_at_once(office: Office, stream: Stream) -> 
     assert office.desk.next_work(office.now) is not None
 
 
+def test_turns_side_by_side_share_the_time(office: Office, stream: Stream) -> None:
+    """Each took its tenth of a second; of the peer's time they had one together, not two."""
+    stream.commit([(7, 1, 1.0)])
+    office.step()
+    office.start(spec(EQUAL))
+    stream.commit([(8, 1, 1.0)])
+    office.add("a", begin=0)
+    office.reports.clear()
+    turns = [office.turn(), office.turn()]
+    assert all(isinstance(turn, SelectTurn) for turn in turns)
+    office.now += SECOND
+    for turn in turns:
+        assert isinstance(turn, SelectTurn)
+        office.end(turn, [replace(committed(w), seconds={"job": 0.1}) for w in turn.works])
+    first, second = office.told(StepDone)
+    assert first.busy == pytest.approx(0.1 * (0.1 + 0.5) / 1.1), "a tenth of a second alone"
+    assert second.busy == pytest.approx(0.05)
+    assert dict(second.seconds) == {"job": pytest.approx(0.05)}
+
+
+def test_care_is_in_the_cost_of_its_component(office: Office, stream: Stream) -> None:
+    stream.commit([(7, 1, 1.0)])
+    office.step()
+    office.desk._floor.uncared[NAME] = 1000
+    turn = office.turn()
+    assert isinstance(turn, HousekeepTurn)
+    office.desk.finished(Finished(turn=turn, outcomes=(), cared=0.5), office.now)
+    assert office.view().cost["care"] == 0.0, "it counts with the next steps"
+    stream.commit([(8, 1, 1.0)])
+    office.step()
+    assert office.view().cost["care"] == pytest.approx(0.25)
+
+
 # Failures
 
 
