@@ -30,6 +30,8 @@ SUCCESSORS = RingConfig().successors_max
 #: How long anything may take that happens at all. The machine may be busy with other tests.
 WAIT_S = 120.0
 COMMAND = [sys.executable, "-c", "from shoal.cli.main import main; main()"]
+#: The code beside these tests, wherever else another Shoal may be installed.
+_SOURCE = str(Path(__file__).parents[2] / "src")
 
 
 class Process:
@@ -44,6 +46,7 @@ class Process:
                 [*COMMAND, "up", "--name", name, "--home", str(self.home), "--log-json", *words],
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                env=os.environ | {"PYTHONPATH": _SOURCE},
             )
 
     @property
