@@ -225,6 +225,7 @@ class Desk:
                     self._failed(done.turn, outcome, now)
                 case Guilty():
                     self._suspend(done.turn, outcome, now)
+        self._release(done.turn)
         self._ask_again(now)
 
     def _share(self, turn: Turn, now: Instant) -> float:
@@ -280,7 +281,13 @@ class Desk:
     def _select_stepped(self, component: SelectComponent, outcome: StepOutcome, upto: int) -> None:
         component.done(upto=upto, rows_in=outcome.rows_in, rows_out=outcome.rows_out)
         self._served(component, outcome)
-        self._floor.release(component.spec.input)
+
+    def _release(self, turn: Turn) -> None:
+        """Once for all members of a group: each release looks at every reader of the input."""
+        parts = [self._floor.parts.get(name) for name in turn.instances]
+        read = [part.spec.input for part in parts if isinstance(part, SelectComponent)]
+        for instance in dict.fromkeys(read):
+            self._floor.release(instance)
 
     def _served(self, component: SelectComponent, outcome: StepOutcome) -> None:
         promised = self._promised.get(component.instance)

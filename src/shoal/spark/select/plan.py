@@ -134,6 +134,8 @@ def _probes_in_join(part: RosterPart) -> bool:
 def _probed(tuples: DataFrame, part: RosterPart) -> DataFrame:
     """The tuples as `s`, with `_k` where the join needs it: one row per class to look into."""
     aliased = tuples.alias("s")
+    if part.once:
+        aliased = aliased.selectExpr("s.*", *part.once).alias("s")
     if _probes_in_join(part):
         return aliased
     hashes = [text for number, found in enumerate(part.classes) for text in _hashes(number, found)]

@@ -9,7 +9,7 @@ the parameters in slots `p<hole>_<type>` that signatures of equal types share.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from shoal.dataplane.rows import RosterRow
 from shoal.log.types import arrow_type, arrow_values
-from shoal.query.selection import Value
+from shoal.query.selection import Signature, Value
+from shoal.spark.select.hoist import Hoisted
 from shoal.spark.select.index import Member, ProbeClass, classify
 
 __all__ = [
@@ -48,6 +49,9 @@ class RosterPart:
 
     #: Number of the first member in the group.
     first: int
+    #: What predicates and probes need of a tuple and is computed once for it (hoist.py); the texts
+    #: of members and classes name it.
+    once: tuple[str, ...]
     members: tuple[Member, ...]
     classes: tuple[ProbeClass, ...]
     frame: DataFrame
@@ -83,8 +87,9 @@ def build(spark: SparkSession, members: Sequence[Member]) -> Roster:
     levels = _keep_levels(rows)
     parts = []
     first = 0
-    for some in _chunks(members):
-        parts.append(_part(spark, first, some, levels))
+    hoisted = Hoisted()
+    for some in _chunks([_hoisted(member, hoisted) for member in members]):
+        parts.append(_part(spark, first, some, levels, hoisted))
         first += len(some)
     return Roster(
         members=tuple(members),
@@ -114,8 +119,32 @@ def _chunks(members: Sequence[Member]) -> list[list[Member]]:
     return chunks
 
 
+def _hoisted(member: Member, hoisted: Hoisted) -> Member:
+    """The member with what only reads the tuple taken out, unless its texts may throw."""
+    signature = member.signature
+    if signature.may_throw:
+        return member
+    bounds = signature.range
+    return replace(
+        member,
+        signature=replace(
+            signature,
+            condition=hoisted.take(signature.condition),
+            errors=hoisted.take(signature.errors),
+            keys=tuple(
+                replace(key, expression=hoisted.take(key.expression)) for key in signature.keys
+            ),
+            range=bounds and replace(bounds, expression=hoisted.take(bounds.expression)),
+        ),
+    )
+
+
 def _part(
-    spark: SparkSession, first: int, members: Sequence[Member], levels: Sequence[int]
+    spark: SparkSession,
+    first: int,
+    members: Sequence[Member],
+    levels: Sequence[int],
+    hoisted: Hoisted,
 ) -> RosterPart:
     classes = classify(members)
     tables = [
@@ -128,11 +157,19 @@ def _part(
     united = united.set_column(united.schema.get_field_index("_m"), "_m", numbers)
     return RosterPart(
         first=first,
+        once=hoisted.columns_of(text for member in members for text in _texts(member.signature)),
         members=tuple(members),
         classes=classes,
         frame=spark.createDataFrame(united),
         arrays=tuple(_arrays(spark, number, found) for number, found in enumerate(classes)),
     )
+
+
+def _texts(signature: Signature) -> list[str]:
+    """All texts that may name something that is computed once."""
+    ranged = [] if signature.range is None else [signature.range.expression]
+    keys = [key.expression for key in signature.keys]
+    return [signature.condition, signature.errors, *keys, *ranged]
 
 
 def _keep_frame(
