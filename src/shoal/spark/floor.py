@@ -61,6 +61,7 @@ class Floor:
             source = None if part.spec.stream.store else part.ingest.source
             self.inputs[part.instance] = _input(part.spec.stream, source)
         else:
+            self.feeds.setdefault(part.spec.input, part.feed)
             self._know_input(part.spec)
             self.weigh(part)
 
@@ -76,9 +77,16 @@ class Floor:
 
     def remove(self, instance: str) -> None:
         """A component no longer runs here; its table stays as it is."""
-        del self.parts[instance]
+        part = self.parts.pop(instance)
         del self.uncared[instance]
         self.scheduler.remove(instance)
+        reads = part.spec.input if isinstance(part, SelectComponent) else instance
+        if reads not in self.parts and not self.reader_names(reads):
+            # Nobody here looks at this stream any more; it would be tailed for ever.
+            self.feeds.pop(reads, None)
+            self.inputs.pop(reads, None)
+            self.unread.pop(reads, None)
+            self._leased.pop(reads, None)
 
     def select(self, instance: str) -> SelectComponent:
         """The select of this instance; an error if none runs here."""
