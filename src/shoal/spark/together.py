@@ -64,7 +64,10 @@ def run(
             clock=clock,
         )
         clock.enter("commit")
-        taken = _taken(ingest, planned, frame, counts, seen)
+        if computed.ran:
+            taken = _taken(ingest, planned, frame, counts, seen)
+        else:
+            taken = ingest_step.take_all(frame, ingest, planned)
         indexed = ingest_step.commit(instance, ingest, planned, taken)
     except Fenced as error:
         return [StepFailed(instance=instance, phase=clock.phase, cause=error, fenced=True)]

@@ -99,6 +99,20 @@ def test_nothing_is_no_step(mill: Mill) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("rows", [[], [row("nobody", None)]])
+def test_where_no_row_can_match_the_ingest_still_counts(mill: Mill, rows: list[object]) -> None:
+    """Spark drops a join with nothing, and with it whatever was to be observed below."""
+    part = mill.select(EQUAL, *rows)
+    mill.bring((500, 1, 2.0), (None, 1, 9.0))
+    indexed, selected = mill.step(part)
+    assert isinstance(indexed, StepOutcome)
+    assert isinstance(selected, StepOutcome)
+    assert (indexed.counters["in"], indexed.counters["dead"]) == (2, 1)
+    assert (selected.rows_in, selected.rows_out) == (1, 0)
+    assert selected.commit.transactions[f"in/{INPUT}"] == indexed.commit.step
+
+
+@pytest.mark.slow
 def test_one_job_for_all_and_a_commit_for_each(mill: Mill) -> None:
     """Late and dead tuples are counted and are nobody's result; then history reads the same."""
     part = mill.select(ABOVE, row("a", 1.0))

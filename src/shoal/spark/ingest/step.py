@@ -41,6 +41,7 @@ __all__ = [
     "plan",
     "run",
     "table_schema",
+    "take_all",
 ]
 
 #: The column that says when a dead letter was met: it has no event time that could be trusted.
@@ -146,7 +147,7 @@ def run(
         else:
             frame = frame_of(session, ingest, planned)
             clock.enter("job")
-            taken = _taken(frame, ingest, planned)
+            taken = take_all(frame, ingest, planned)
         clock.enter("commit")
         outcome = commit(instance, ingest, planned, taken)
         clock.leave()
@@ -198,7 +199,8 @@ def foreseen(ingest: Ingest, planned: Planned) -> take.Counts | None:
     )
 
 
-def _taken(frame: DataFrame, ingest: Ingest, planned: Planned) -> Taken:
+def take_all(frame: DataFrame, ingest: Ingest, planned: Planned) -> Taken:
+    """What a step takes of its batch when nobody else reads it in the same job."""
     if not ingest.stream.store:
         counts = foreseen(ingest, planned)
         if counts is not None:

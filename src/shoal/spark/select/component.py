@@ -230,7 +230,8 @@ class SelectComponent:
         event time but not yet behind the watermark.
         """
         row = self._newest(query)
-        ended = replace(row, until=min(row.until, at))
+        # What has ended already keeps its end: a component that lags knows an earlier event time.
+        ended = replace(row, until=at) if row.until == FOREVER else row
         if now:
             ended = replace(ended, cut=min(row.cut, self.planned))
             mine = [one for one in self._rows.values() if one.query == query and one is not row]

@@ -73,6 +73,8 @@ class Roster:
     keep_frame: DataFrame | None
     columns: tuple[str, ...]
     size: int
+    #: Ways in which a tuple can meet a row: none where there are no rows, or their keys are NULL.
+    entries: int
 
 
 def slot(hole: int, spark_type: str) -> str:
@@ -98,6 +100,7 @@ def build(spark: SparkSession, members: Sequence[Member]) -> Roster:
         keep_frame=_keep_frame(spark, rows, levels),
         columns=tuple(dict.fromkeys(c for row in rows for c in row.columns)),
         size=len(rows),
+        entries=sum(len(found.entries) for part in parts for found in part.classes),
     )
 
 

@@ -115,6 +115,8 @@ class Computed:
 
     results: Sequence[_Result]
     shed: Sequence[Mapping[str, int]]
+    #: Whether there was a job: what it was to observe is known only then.
+    ran: bool
 
 
 def run(
@@ -145,9 +147,12 @@ def compute(
     timestamp: str,
     clock: Laps,
 ) -> Computed:
-    """The group's one Spark job, and its files."""
+    """The group's one Spark job, and its files; no job where no row can match anything."""
     clock.enter("plan")
     meeting = rosters.of(works, timestamp=timestamp)
+    if not meeting.roster.entries:
+        nothing = _Result(segments=(), rows=0, errors={})
+        return Computed(results=[nothing] * len(works), shed=[{}] * len(works), ran=False)
     watched = Shedding(meeting.roster)
     frame = meeting.results(tuples(), watch=watched.watch)
     clock.enter("job")
@@ -157,7 +162,7 @@ def compute(
         results = _from_arrow(arrow, works, timestamp)
     else:
         results = _through_spark(session, frame, works, timestamp)
-    return Computed(results=results, shed=watched.by_query(works))
+    return Computed(results=results, shed=watched.by_query(works), ran=True)
 
 
 def commit_all(
