@@ -69,15 +69,19 @@ class Partial:
     """A column of panes: `make` aggregates tuples (over `s.<column>`), `merge` panes.
 
     `merge` is an aggregate over panes' columns, and may read any partial of its measure: a merged
-    mean needs the counts.
+    mean needs the counts. `each` is what `make` gives for one tuple alone, as an expression over
+    it that is no aggregate and never throws; "" where there is none (a sketch), and then tuples
+    are always grouped.
 
-    Partial(name='a0_s', type='DOUBLE', make='sum(CAST(s.`kwh` AS DOUBLE))', merge='sum(`a0_s`)')
+    Partial(name='a0_s', type='DOUBLE', make='sum(CAST(s.`kwh` AS DOUBLE))', merge='sum(`a0_s`)',
+            each='CAST(s.`kwh` AS DOUBLE)')
     """
 
     name: str
     type: str
     make: str
     merge: str
+    each: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
