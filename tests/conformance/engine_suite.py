@@ -65,6 +65,8 @@ class EngineSuite(RowsSuite):
             c.DropRow(instance=instance, query="nobody", now=False),
             c.SetKeep(instance=instance, query="nobody", keep=0.5),
             c.SetKeep(instance=instance, query="a", keep=0.0),
+            c.SetWeight(instance=instance, query="nobody", weight=2.0),
+            c.SetWeight(instance=instance, query="a", weight=0.0),
             c.Analyze(probe="SELECT typeof(s.`none`) AS t0 FROM (SELECT 1 AS x) AS s"),
         ):
             with pytest.raises(ShoalError):

@@ -181,6 +181,22 @@ class RowsSuite(SuiteBase):
         after = [q for q, _, _ in under.results(instance)]
         assert after.count("b") == before + 100
 
+    def test_Q3_weight(self, under: EngineUnderTest) -> None:
+        """It changes nothing that a query gets, and outlives the owner."""
+        instance = self.start(under, "kwh > 0", "kwh > 0")
+        under.bring(1)
+        under.settle()
+        command = c.SetWeight(instance=instance, query="b", weight=2.5)
+        assert under.engine.call(command, timeout=TIMEOUT) == {"weight": 2.5}
+        under.bring(2)
+        under.settle()
+        assert sorted(under.results(instance)) == [(q, 1, n) for q in "ab" for n in (1, 2)]
+        component = self.component(self.selection(under, "kwh > 0"))
+        self.stop(under, instance)
+        answer = under.engine.call(c.TakeOver(component=component, weight=1.0), timeout=TIMEOUT)
+        rows = {row.query: row.weight for row in answer["rows"]}  # type: ignore[attr-defined]
+        assert rows == {"a": 1.0, "b": 2.5}
+
     def test_Q2_rows_outlive_their_owner(self, under: EngineUnderTest) -> None:
         """Another engine goes on where the first stopped, with its rows."""
         instance = self.start(under, "kwh > 0")

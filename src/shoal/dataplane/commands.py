@@ -6,6 +6,7 @@
     ReplaceRow        a query changes; from one instant on its new row counts, maybe elsewhere
     DropRow           a query ends
     SetKeep           a query looks at a smaller share of the tuples, or at all again
+    SetWeight         a query has another share of the peer's time
     Analyze           let the engine type an expression
     AddDeliveries     results of queries go to sinks, or go on with another version
     EndDelivery       a query has ended; its sink gets what is still due, and then no more
@@ -38,6 +39,7 @@ __all__ = [
     "ResumeDelivery",
     "Select",
     "SetKeep",
+    "SetWeight",
     "Sink",
     "Start",
     "Stop",
@@ -173,6 +175,15 @@ class SetKeep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetWeight:
+    """Let a query weigh more or less where the peer has more to do than it can; 1.0 is usual."""
+
+    instance: str
+    query: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Analyze:
     """Evaluate a probe (query/draft.py), one row of texts; answers its cells."""
 
@@ -211,6 +222,7 @@ Command = (
     | ReplaceRow
     | DropRow
     | SetKeep
+    | SetWeight
     | Analyze
     | AddDeliveries
     | EndDelivery

@@ -25,7 +25,7 @@ from shoal.dataplane.reports import (
     Suspended,
 )
 from shoal.dataplane.rows import RosterRow
-from shoal.kernel.errors import LocalError, ShoalError, UserError
+from shoal.kernel.errors import LocalError, ShoalError
 from shoal.kernel.time import Instant
 from shoal.log.root import Root
 from shoal.spark.analyze import analyze
@@ -92,7 +92,7 @@ class Desk:
 
     def ask(self, command: c.Command, answer: "Future[Answer]", now: Instant) -> None:
         """Carry out a command and answer it; never raises for what the caller did wrong."""
-        if any(name in self._floor.undecided for name in _named(command)):
+        if self._must_wait(command):
             self._waiting.append((command, answer))
             return
         try:
@@ -100,6 +100,13 @@ class Desk:
             answer.set_result(self._carry_out(command, now) if found is None else found)
         except ShoalError as error:
             answer.set_exception(error)
+
+    def _must_wait(self, command: c.Command) -> bool:
+        """Whether a step in flight has to end before this command can be carried out."""
+        if isinstance(command, c.Stop):
+            part = self._floor.parts.get(command.instance)
+            return part is not None and part.running
+        return any(name in self._floor.undecided for name in _named(command))
 
     def _carry_out(self, command: c.Command, now: Instant) -> Answer:
         match command:
@@ -123,9 +130,8 @@ class Desk:
                 row = component.end(command.query, at=at, now=command.now)
                 self._floor.weigh(component)
                 return {"until": row.until, "cut": row.cut}
-            case c.SetKeep():
-                row = self._floor.select(command.instance).keep(command.query, command.keep)
-                return {"keep": row.keep}
+            case c.SetKeep() | c.SetWeight():
+                return self._set(command)
             case c.Analyze():
                 return {"cells": analyze(self._session, command.probe)}
             case _:
@@ -169,15 +175,17 @@ class Desk:
         self._promised.setdefault(command.target, (target.version, self._steps))
         return {"roster": target.version, "start": rows[0].start}
 
+    def _set(self, command: c.SetKeep | c.SetWeight) -> Answer:
+        component = self._floor.select(command.instance)
+        if isinstance(command, c.SetKeep):
+            return {"keep": component.keep(command.query, command.keep).keep}
+        row = component.weigh(command.query, command.weight)
+        self._floor.weigh(component)
+        return {"weight": row.weight}
+
     def _drop_component(self, instance: str) -> None:
-        component = self._floor.parts.get(instance)
-        if component is None:
+        if instance not in self._floor.parts:
             raise LocalError(f"component {instance} does not run here")
-        if component.running:
-            raise UserError(
-                f"component {instance} is in the middle of a step",
-                hint="ask again in a moment",
-            )
         self._floor.remove(instance)
         self._progress.forget(instance)
 

@@ -76,9 +76,15 @@ class Floor:
 
     def remove(self, instance: str) -> None:
         """A component no longer runs here; its table stays as it is."""
-        del self.parts[instance]
+        part = self.parts.pop(instance)
         del self.uncared[instance]
         self.scheduler.remove(instance)
+        reads = part.spec.input if isinstance(part, SelectComponent) else instance
+        if reads not in self.parts and not self.reader_names(reads):
+            # Nobody here looks at this stream any more; it would be tailed for ever.
+            self.feeds.pop(reads, None)
+            self.inputs.pop(reads, None)
+            self.unread.pop(reads, None)
 
     def select(self, instance: str) -> SelectComponent:
         """The select of this instance; an error if none runs here."""

@@ -20,7 +20,7 @@ from shoal.dataplane.reports import (
 )
 from shoal.dataplane.rows import FOREVER
 from shoal.dataplane.scheduler import BACKOFF_FIRST, BACKOFF_MOST
-from shoal.kernel.errors import Fenced, LocalError, UserError
+from shoal.kernel.errors import Fenced, LocalError
 from shoal.kernel.time import SECOND
 from shoal.log.root import Root
 from shoal.log.writer import Writer
@@ -175,14 +175,17 @@ def test_what_is_not_known_is_refused(office: Office) -> None:
         office.call(c.SetKeep(instance="nobody", query="a", keep=0.5))
 
 
-def test_a_component_in_the_middle_of_a_step_stays(office: Office, stream: Stream) -> None:
+def test_a_component_stops_when_its_step_has_ended(office: Office, stream: Stream) -> None:
+    """However busy it is: before its next turn."""
     stream.commit([(1, 1, 1.0)])
     turn = office.turn()
     assert turn is not None
-    with pytest.raises(UserError, match="in the middle of a step"):
-        office.call(c.Stop(instance=NAME))
+    stopping = office.ask(c.Stop(instance=NAME))
+    assert not stopping.done()
+    assert office.view() is not None
     office.end(turn, [])
-    office.call(c.Stop(instance=NAME))
+    assert stopping.result(timeout=0) == {}
+    assert office.view() is None
 
 
 def test_rows_count_from_the_greatest_event_time_consumed(office: Office, stream: Stream) -> None:
@@ -225,6 +228,17 @@ def test_a_row_that_moves_leaves_no_gap(office: Office, stream: Stream) -> None:
 def test_a_share_is_set(office: Office, stream: Stream) -> None:
     office.add("a")
     assert office.call(c.SetKeep(instance=NAME, query="a", keep=0.25)) == {"keep": 0.25}
+
+
+def test_a_weight_is_set(office: Office, stream: Stream) -> None:
+    """It is the component's from then on, and its row's for good."""
+    office.add("a", "b")
+    assert office.call(c.SetWeight(instance=NAME, query="a", weight=3.0)) == {"weight": 3.0}
+    assert office.desk._floor.scheduler.turn(NAME).weight == 3.0
+    office.call(c.Stop(instance=NAME))
+    assert [r.weight for r in office.start(spec())["rows"]] == [3.0, 1.0]
+    with pytest.raises(LocalError, match="weighs"):
+        office.call(c.SetWeight(instance=NAME, query="a", weight=0.0))
 
 
 # Steps

@@ -109,6 +109,22 @@ def test_the_slowest_reader_is_waited_for(floor: Floor, stream: Stream) -> None:
     assert floor.horizon(INPUT) == ahead.position == 3
 
 
+def test_a_stream_that_nobody_reads_is_tailed_no_more(floor: Floor, stream: Stream) -> None:
+    first = select(floor, stream)
+    second = open_select(stream.root, spec(EQUAL), floor.feed(INPUT), owner="peer-1", weight=1.0)
+    floor.add(second)
+    floor.remove(first.instance)
+    assert INPUT in floor.feeds, "there is another reader"
+    floor.remove(second.instance)
+    assert (floor.feeds, floor.inputs) == ({}, {})
+    ingest(floor, store=True)
+    floor.add(opened(stream, feed=floor.feed(INPUT)))
+    floor.remove(first.instance)
+    assert INPUT in floor.feeds, "its ingest is here"
+    floor.remove(INPUT)
+    assert (floor.feeds, floor.inputs) == ({}, {})
+
+
 def test_what_nobody_needs_is_let_go(floor: Floor, stream: Stream) -> None:
     component = select(floor, stream)
     stream.commit([(1, 1, 1.0)])

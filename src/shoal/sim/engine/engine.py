@@ -207,6 +207,9 @@ class SimEngine:
             case c.SetKeep():
                 row = desk.select(command.instance).keep(command.query, command.keep)
                 return {"keep": row.keep}
+            case c.SetWeight():
+                row = desk.select(command.instance).weigh(command.query, command.weight)
+                return {"weight": row.weight}
             case _:
                 raise LocalError(
                     f"command {type(command).__name__} cannot be carried out",

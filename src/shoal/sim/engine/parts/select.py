@@ -299,6 +299,12 @@ class SelectComponent:
         self._put([row])
         return row
 
+    def weigh(self, query: str, weight: float) -> RosterRow:
+        """Let a query have another share of the peer's time."""
+        row = replace(self._newest(query), weight=weight)
+        self._put([row])
+        return row
+
     def suspend(self, rows: Sequence[RosterRow], reasons: Sequence[str]) -> None:
         """Stop serving rows that make the step fail; what they had is kept."""
         self.fill_failures = 0
