@@ -19,7 +19,7 @@ from shoal.log.root import Root
 from shoal.log.rosterlog import RosterLog
 from shoal.query.selection import Selection
 
-__all__ = ["Unfinished", "last_of", "row_of", "text_of", "unfinished"]
+__all__ = ["Unfinished", "body_of", "last_of", "row_of", "unfinished"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +46,11 @@ def unfinished(root: Root) -> tuple[Unfinished, ...]:
     return tuple(found)
 
 
-def text_of(catalog: Catalog, row: RosterRow) -> str | None:
-    """The SQL of this version of a query; None if its definition never reached the catalog."""
+def body_of(catalog: Catalog, row: RosterRow) -> Mapping[str, Any] | None:
+    """The definition of this version of a query; None if it never reached the catalog."""
     for definition in reversed(catalog.history("queries", row.query)):
         if definition.body.get("version") == row.version:
-            return str(definition.body["text"])
+            return definition.body
     return None
 
 

@@ -61,6 +61,7 @@ class Floor:
             source = None if part.spec.stream.store else part.ingest.source
             self.inputs[part.instance] = _input(part.spec.stream, source)
         else:
+            self.feeds.setdefault(part.spec.input, part.feed)
             self._know_input(part.spec)
             self.weigh(part)
 
@@ -85,6 +86,7 @@ class Floor:
             self.feeds.pop(reads, None)
             self.inputs.pop(reads, None)
             self.unread.pop(reads, None)
+            self._leased.pop(reads, None)
 
     def select(self, instance: str) -> SelectComponent:
         """The select of this instance; an error if none runs here."""

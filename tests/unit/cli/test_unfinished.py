@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shoal.cli.unfinished import last_of, row_of, text_of, unfinished
+from shoal.cli.unfinished import body_of, last_of, row_of, unfinished
 from shoal.dataplane.rows import RosterRow
 from shoal.log.catalog import Catalog
 from shoal.log.root import Root
@@ -92,8 +92,9 @@ def test_the_text_of_a_version_also_of_what_was_dropped(root: Path) -> None:
     catalog.alter("queries", "q", {"text": "two", "version": 2}, version=1)
     catalog.drop("queries", "q", version=2)
     catalog.create("queries", "q", {"text": "four", "version": 4})
-    texts = [
-        text_of(catalog, RosterRow(query="q", version=version, parameters=(), columns=()))
+    found = [
+        body_of(catalog, RosterRow(query="q", version=version, parameters=(), columns=()))
         for version in (1, 2, 3, 4)
     ]
+    texts = [None if body is None else body["text"] for body in found]
     assert texts == ["one", "two", None, "four"]
