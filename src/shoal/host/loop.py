@@ -168,14 +168,14 @@ class Host:
         return TimerFired(timer) if timer is not None else self._inbox.take()
 
     async def _wait(self) -> None:
-        """Sleep until something comes or the next timer is due."""
+        """Sleep until something comes or the next timer may be due; the next turn looks."""
         ready = self._inbox.ready
         ready.clear()
         if self._inbox.waiting or self.stopping or self._to_learn is not None:
             return
         at = self._timers.next()
         if at is not None:
-            self._wake = self._loop.call_later(self.clock.seconds_until(at), ready.set)
+            self._wake = self._loop.call_later(self.clock.wait_s(at), ready.set)
         await ready.wait()
         if self._wake is not None:
             self._wake.cancel()

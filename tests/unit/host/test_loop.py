@@ -1,6 +1,7 @@
 """The order of effects, durability before anything behind it, answers, and the end."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from shoal.host.loop import Host, no_engine
 from shoal.kernel.effects import Answer, CancelTimer, Command, Effect, Persist, Send, SetTimer
 from shoal.kernel.errors import LocalError, StorageError, UserError
 from shoal.kernel.events import Asked, Started, TimerFired
-from shoal.kernel.time import MILLISECOND, Instant
+from shoal.kernel.time import HOUR, MILLISECOND, Instant
 from tests.unit.host.net.raw import Raw, dialled, hello
 from tests.unit.host.setting import (
     FAST,
@@ -27,6 +28,7 @@ from tests.unit.host.setting import (
     Wake,
     eventually,
     running,
+    suspend,
 )
 
 pytestmark = pytest.mark.slow
@@ -161,6 +163,22 @@ def test_timers_fire_in_time(tmp_path: Path) -> None:
             await asyncio.gather(*(wake(wait) for wait in waits))
             assert loop.time() - start >= 0.03
             assert done == [10, 20, 30]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this kernel has one clock only")
+def test_timers_are_due_after_a_night_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """asyncio's own timers have not moved; the host looks at its clock again."""
+
+    async def scene() -> None:
+        async with running(tmp_path / "a") as host:
+            asked = asyncio.create_task(host.ask(Wake(HOUR)))
+            await eventually(lambda: len(host._timers) == 1)
+            suspend(monkeypatch, 2 * HOUR)
+            assert isinstance(await asked, Heard)  # far from an hour: answers have 5 s
 
     asyncio.run(scene())
 
