@@ -255,13 +255,18 @@ class Transport:
         """A frame of a peer that said hello."""
         contact = link.contact
         assert contact is not None
+        ours = frame.tag >> 8 == hello.TAGS
+        codec = hello.CODEC if ours else self._codec
+        if frame.minor > MINOR and not codec.knows(frame.tag):
+            self.counts["of a newer release"] += 1
+            return
         try:
-            if frame.tag >> 8 == hello.TAGS:
+            if ours:
                 self._host_frame(link, frame)
                 return
-            message = self._codec.decode(frame)
+            message = codec.decode(frame)
         except RemoteError as error:
-            self._misread(link, contact, frame, error)
+            self._misread(link, contact, error)
             return
         event = Received(contact, message, frame.cause)
         self._inbox.put(event, len(frame.payload) + _EVENT_BYTES)
@@ -359,11 +364,8 @@ class Transport:
             case Hello():
                 raise RemoteError("peer says hello twice")
 
-    def _misread(self, link: Link, contact: Contact, frame: Frame, error: RemoteError) -> None:
-        """A frame that says nothing to us; a newer peer may send some without fault."""
-        if frame.minor > MINOR:
-            self.counts["of a newer release"] += 1
-            return
+    def _misread(self, link: Link, contact: Contact, error: RemoteError) -> None:
+        """A frame that is wrong, whoever sent it."""
         self.counts["unreadable"] += 1
         self._inbox.put(Unreadable(contact, error.what), _EVENT_BYTES)
         link.faults += 1

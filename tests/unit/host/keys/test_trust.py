@@ -1,7 +1,9 @@
-"""Whom a host lets in, without a socket: TLS in memory, lists of revocations, renewed keys."""
+"""Whom a host lets in: TLS in memory, lists of revocations, renewed keys; then by whole hosts."""
 
+import asyncio
 import shutil
 import ssl
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from shoal.host.keys import authority
 from shoal.host.keys.trust import Identified, Trust
+from shoal.host.loop import Host
+from shoal.host.net.hello import Hello, Revocations
 from shoal.kernel.errors import RemoteError, UserError
+from tests.unit.host.net.raw import dialled, hello, trusted
+from tests.unit.host.setting import Call, eventually, running
 
 
 @pytest.fixture
@@ -156,3 +162,64 @@ def test_keys_that_cannot_be_used(folder: Path, damage: str) -> None:
     with pytest.raises(UserError) as raised:
         Trust(folder, "p1")
     assert raised.value.hint
+
+
+def names(host: Host) -> list[str]:
+    return [link.name for link in host.transport.view().links]
+
+
+@pytest.mark.slow
+def test_a_revocation_spreads_and_closes(tmp_path: Path) -> None:
+    """One peer is told by file; the others by the peers. Connections of the revoked one end."""
+    keys = tmp_path / "k"
+    authority.init(keys)
+    for name in ("p1", "p2", "p3"):
+        authority.issue(keys, name)
+
+    async def scene() -> None:
+        async with AsyncExitStack() as stack:
+            enter = stack.enter_async_context
+            a = await enter(running(tmp_path / "a", "p1", keys=keys))
+            b = await enter(running(tmp_path / "b", "p2", keys=keys / "peers" / "p2"))
+            c = await enter(running(tmp_path / "c", "p3", keys=keys / "peers" / "p3"))
+            await a.ask(Call(b.peer.me, "a"))
+            await c.ask(Call(b.peer.me, "c"))
+            authority.revoke(keys, "p3")
+            await eventually(lambda: names(b) == ["p1"], "p2 heard it from p1")
+            with pytest.raises(UserError, match="cannot reach p2"):
+                await c.ask(Call(b.peer.me, "again"))
+            with pytest.raises(UserError, match="cannot reach p3"):
+                await a.ask(Call(c.peer.me, "a"))
+
+    asyncio.run(scene())
+    stored = running(tmp_path / "b", "p2", keys=keys / "peers" / "p2")
+
+    async def after_a_restart() -> None:
+        async with stored as b, dialled(b.peer.me.address, trusted(keys, "p3")) as raw:
+            assert "was revoked" in (await raw.said())[0].reason
+
+    asyncio.run(after_a_restart())
+
+
+@pytest.mark.slow
+def test_who_knows_a_newer_list_is_asked_nothing_it_says_so(tmp_path: Path) -> None:
+    """The list goes to whoever says hello with a lower number."""
+    keys = tmp_path / "k"
+    authority.init(keys)
+    for name in ("p1", "p2", "p3"):
+        authority.issue(keys, name)
+    authority.revoke(keys, "p3")
+
+    async def scene() -> None:
+        context = trusted(keys, "p2")
+        async with (
+            running(tmp_path / "a", "p1", keys=keys) as a,
+            dialled(a.peer.me.address, context) as raw,
+        ):
+            raw.send(hello("p2", mesh=a.mesh or ""))
+            said = await raw.one()
+            assert isinstance(said, Hello)
+            assert said.revocations == 2
+            assert isinstance(await raw.one(), Revocations)
+
+    asyncio.run(scene())
