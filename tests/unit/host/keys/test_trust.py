@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import ssl
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from shoal.host.loop import Host
 from shoal.host.net.hello import Hello, Revocations
 from shoal.kernel.errors import RemoteError, UserError
 from tests.unit.host.net.raw import dialled, hello, trusted
-from tests.unit.host.setting import Call, eventually, running
+from tests.unit.host.setting import FAST, Call, eventually, running
 
 
 @pytest.fixture
@@ -87,6 +88,39 @@ def test_who_was_revoked_is_refused(folder: Path) -> None:
     authority.issue(folder, "p2")  # it may come back with a new one
     server, _ = connect(one, Trust(folder, "p2"))
     assert one.identify(server).name == "p2"
+
+
+def test_who_is_on_the_file_is_refused_at_once(folder: Path) -> None:
+    """Before anybody looks at the files, and before the list is stored and believed."""
+    one, two = Trust(folder, "p1"), Trust(folder, "p2")
+    one.learn(one.refresh() or b"")
+    server, _ = connect(one, two)
+    one.identify(server)
+    authority.revoke(folder, "p2")
+    for _ in range(2):
+        with pytest.raises(RemoteError, match="certificate of peer 'p2' was revoked"):
+            one.identify(server)
+    assert one.number == 1
+    found = one.refresh()  # it is still to be stored, and told to others
+    assert found == crl(folder)
+    assert one.refresh() is None
+    one.learn(found)
+    assert one.number == 2
+    with pytest.raises(RemoteError, match="was revoked"):
+        one.identify(server)
+
+
+def test_a_file_that_cannot_be_read_is_said_at_the_next_look(folder: Path) -> None:
+    """Whoever connects meanwhile is judged by what is known."""
+    one, two = Trust(folder, "p1"), Trust(folder, "p2")
+    one.learn(one.refresh() or b"")
+    server, _ = connect(one, two)
+    (folder / "revoked.pem").write_text("garbage", encoding="utf-8")
+    assert one.identify(server).name == "p2"
+    one.refresh()
+    assert "cannot be used" in one.complaint
+    one.refresh()
+    assert one.complaint == ""
 
 
 def test_a_revocation_is_not_forgotten(folder: Path) -> None:
@@ -221,5 +255,23 @@ def test_who_knows_a_newer_list_is_asked_nothing_it_says_so(tmp_path: Path) -> N
             assert isinstance(said, Hello)
             assert said.revocations == 2
             assert isinstance(await raw.one(), Revocations)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.slow
+def test_who_was_revoked_is_refused_at_its_next_connection(folder: Path, tmp_path: Path) -> None:
+    """By a host that will not look at its files for a long time."""
+
+    async def scene() -> None:
+        slow_look = replace(FAST, keys_refresh_s=1_000.0)
+        async with running(tmp_path / "a", "p1", keys=folder, host=slow_look) as a:
+            context = trusted(folder, "p2")
+            async with dialled(a.peer.me.address, context) as raw:
+                raw.send(hello("p2", mesh=a.mesh or ""))
+                await eventually(lambda: names(a) == ["p2"])
+            authority.revoke(folder, "p2")
+            async with dialled(a.peer.me.address, context) as raw:
+                assert "was revoked" in (await raw.said())[0].reason
 
     asyncio.run(scene())
