@@ -8,8 +8,8 @@
 While something is being stored no event is handled, so what others hear is never ahead of what the
 store holds. A store that fails, or a defect of ours, ends the host: half a peer helps nobody.
 
-Promises   the order of effects (`kernel/effects.py`); `now` never goes back; every question is
-           answered, with an error at worst.
+Promises   H5  the order of effects (`kernel/effects.py`): nothing behind a write begins before it
+           is durable. `now` never goes back; every question is answered, with an error at worst.
 Not here   what a peer decides (peer/, control/); the data plane, whose commands go to `commands`:
            a host without an engine refuses them.
 """

@@ -48,10 +48,13 @@ def test_what_is_stored_is_there_in_the_next_life(tmp_path: Path) -> None:
     assert second > first
 
 
-def test_nothing_behind_a_persist_begins_before_it_is_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_H5_nothing_behind_a_persist_begins_before_it_is_durable(tmp_path: Path) -> None:
     """Neither the effects behind it, nor another event; neighbours are stored in one go."""
+    validate_order(tmp_path)
+
+
+def validate_order(folder: Path) -> None:
+    """H5: what a host did, in its order, when two events asked for writes in between."""
     order: list[Any] = []
     write = Store.write
 
@@ -73,16 +76,17 @@ def test_nothing_behind_a_persist_begins_before_it_is_durable(
             ]
 
     async def scene() -> None:
-        async with running(tmp_path / "a", toy=Ordered()) as host:
-            monkeypatch.setattr(Store, "write", slow_write)
+        async with running(folder / "a", toy=Ordered()) as host:
             carry_out = host._carry_out
 
             def noted(effect: Effect) -> None:
                 order.append(type(effect).__name__)
                 carry_out(effect)
 
-            monkeypatch.setattr(host, "_carry_out", noted)
-            await asyncio.gather(host.ask(Never()), host.ask(Never()))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Store, "write", slow_write)
+                patch.setattr(host, "_carry_out", noted)
+                await asyncio.gather(host.ask(Never()), host.ask(Never()))
 
     asyncio.run(scene())
     one = [
@@ -94,7 +98,7 @@ def test_nothing_behind_a_persist_begins_before_it_is_durable(
         "written",
         "Answer",
     ]
-    assert order == [("event", 1), *one, ("event", 2), *one]
+    assert order == [("event", 1), *one, ("event", 2), *one], f"H5: {order}"
 
 
 def test_a_store_that_fails_ends_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ to store, `learn` believes it), so that a host never forgets a revocation by sta
 refuse is safe before that: `identify` looks whether the file has changed, so whoever is on it is
 refused at its next connection, and not when files are looked at next.
 
-Promises   nobody is let in without a certificate of this authority that names it; nobody whose
-           certificate is on the highest list that was ever seen here.
+Promises   H3  nobody is let in without a certificate of this authority that names it, and nobody
+           whose certificate is on the highest list that was ever seen here.
 Not here   issuing (`keys/authority.py`); what a stranger costs until then (`net/gate.py`).
 """
 

@@ -8,8 +8,9 @@ A peer is told `Unreachable` when a dial has failed or a connection was given up
 dropped, because machines repeat what still matters. The next message is dialled for when the
 back-off is over.
 
-Promises   what waits is bounded, per peer and altogether; of two lives of one name the later one is
-           heard, the earlier refused; a peer whose certificate is revoked is closed and not heard.
+Promises   H4  what waits to be sent is bounded, for one peer and altogether (`net/outbox.py`).
+           H3  a peer whose certificate is revoked is closed and not heard. Of two lives of one name
+           the later one is heard, the earlier refused.
 Not here   the order of effects (`loop.py`); TLS (`keys/trust.py`); strangers (`net/listener.py`).
 """
 

@@ -16,6 +16,7 @@ from shoal.host.keys.trust import Identified, Trust
 from shoal.host.loop import Host
 from shoal.host.net.hello import Hello, Revocations
 from shoal.kernel.errors import RemoteError, UserError
+from tests.unit.host.keys.tls import connect, crl, validate_trust
 from tests.unit.host.net.raw import dialled, hello, trusted
 from tests.unit.host.setting import FAST, Call, eventually, running
 
@@ -30,28 +31,8 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def crl(folder: Path) -> bytes:
-    found = x509.load_pem_x509_crl((folder / "revoked.pem").read_bytes())
-    return found.public_bytes(Encoding.DER)
-
-
-def connect(listening: Trust, dialling: Trust) -> tuple[ssl.SSLObject, ssl.SSLObject]:
-    """Both ends after the handshake; what one writes the other reads."""
-    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = (
-        listening.listening.wrap_bio(up, down, server_side=True),
-        dialling.dialling.wrap_bio(down, up),
-    )
-    open_ends = list(ends)
-    for _ in range(10):
-        for end in tuple(open_ends):
-            try:
-                end.do_handshake()
-                open_ends.remove(end)
-            except ssl.SSLWantReadError:
-                pass
-    assert not open_ends
-    return ends
+def test_H3_only_members_that_were_not_revoked_are_let_in(tmp_path: Path) -> None:
+    validate_trust(tmp_path)
 
 
 def test_both_know_who_the_other_is(folder: Path) -> None:
