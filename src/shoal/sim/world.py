@@ -89,6 +89,8 @@ class World(Loop):
         if node.disk.pending:
             self.probes[f"crash with writes {writes}"] += 1
         node.disk.crash(writes)
+        if node.disk.mended:
+            self.probes["torn end cut off"] += 1
         self.say(node, f"crash {node.name}")
         self._end(node)
 
