@@ -8,6 +8,7 @@ BelievingTrust    does not ask for the list of revocations             breaks H3
 NearsightedTrust  takes whoever has a certificate for one peer         breaks H3
 HoardingOutbox    drops nothing                                        breaks H4
 HastyHost         goes on while something is being stored              breaks H5
+HANDED_ON         in place of AWAY: what waited for long is handed on  breaks D1, D2, G4
 """
 
 import inspect
@@ -24,10 +25,12 @@ from shoal.host.keys.trust import Identified, Trust
 from shoal.host.loop import Host
 from shoal.host.net.gate import Gate
 from shoal.host.net.outbox import Outbox
+from shoal.kernel.time import SECOND
 from shoal.log.durable import sync_folder
 from shoal.wire.batches import batch
 
 __all__ = [
+    "HANDED_ON",
     "BelievingTrust",
     "BuildingStore",
     "HastyHost",
@@ -37,6 +40,10 @@ __all__ = [
     "UnsyncedStore",
     "names_unsynced",
 ]
+
+
+#: D1, D2, G4: hosts that stood still have then never been away for long.
+HANDED_ON = 1_000 * SECOND
 
 
 class UnsyncedStore(Store):

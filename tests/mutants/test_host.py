@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import shoal.sim.world
 from shoal.host import run
 from shoal.host.disk import store as module
 from shoal.host.disk.store import Store
@@ -11,7 +12,9 @@ from shoal.host.keys.trust import Trust
 from shoal.host.net.gate import Gate
 from shoal.host.net.outbox import Outbox
 from shoal.kernel.errors import LocalError
+from shoal.sim.runs.cast import standard
 from tests.mutants.host_processes import (
+    HANDED_ON,
     BelievingTrust,
     BuildingStore,
     HastyHost,
@@ -21,6 +24,7 @@ from tests.mutants.host_processes import (
     UnsyncedStore,
     names_unsynced,
 )
+from tests.sim.played import caught
 from tests.unit.host.disk.power import validate_store, validate_store_after_a_kill
 from tests.unit.host.keys.tls import validate_trust
 from tests.unit.host.net.test_gate import validate_gate
@@ -80,3 +84,12 @@ def test_H5_a_host_that_does_not_wait_for_its_disk_is_caught(
     monkeypatch.setattr(run, "Host", HastyHost)
     with pytest.raises(AssertionError, match="H5"):
         validate_order(tmp_path)
+
+
+@pytest.mark.slow
+def test_D1_a_host_that_hands_on_what_waited_for_long_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What others have withdrawn and forgotten meanwhile is in it."""
+    monkeypatch.setattr(shoal.sim.world, "AWAY", HANDED_ON)
+    assert caught(standard().factory, "away", range(1, 6)).startswith(("D1", "D2", "G4"))

@@ -14,10 +14,11 @@ from shoal.host.disk.store import Change, Store
 from shoal.host.loop import Host, no_engine
 from shoal.kernel.effects import Answer, CancelTimer, Command, Effect, Persist, Send, SetTimer
 from shoal.kernel.errors import LocalError, StorageError, UserError
-from shoal.kernel.events import Asked, Started, TimerFired
-from shoal.kernel.time import HOUR, MILLISECOND, Instant
+from shoal.kernel.events import AWAY, Asked, Received, Started, TimerFired
+from shoal.kernel.time import HOUR, MILLISECOND, SECOND, Instant
 from tests.unit.host.net.raw import Raw, dialled, hello
 from tests.unit.host.setting import (
+    CODEC,
     FAST,
     Call,
     Heard,
@@ -185,6 +186,37 @@ def test_timers_are_due_after_a_night_of_the_machine(
             assert isinstance(await asked, Heard)  # far from an hour: answers have 5 s
 
     asyncio.run(scene())
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this kernel has one clock only")
+def test_what_waited_while_the_host_stood_still_is_not_handled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections are closed, for more waits in them; questions and timers stay."""
+    toy = Toy()
+    lines: list[str] = []
+
+    async def scene() -> None:
+        async with running(tmp_path / "a", toy=toy, lines=lines) as host, met(host) as raw:
+            raw.send(hello())
+            raw.send(CODEC.encode(Say("before", False), 0))
+            await eventually(lambda: toy.heard)
+            sender = toy.heard[0][0]
+            host._inbox.put(Received(sender, Say("a short stop", False)))
+            suspend(monkeypatch, AWAY - 5 * SECOND)
+            await eventually(lambda: len(toy.heard) == 2)
+            asked = asyncio.create_task(host.ask(Wake(HOUR)))
+            await eventually(lambda: len(host._timers) == 1)
+            host._inbox.put(Received(sender, Say("a long one", False)))
+            host.transport.send(sender, CODEC.encode(Say("stale", False), 0))
+            suspend(monkeypatch, 2 * HOUR)
+            assert isinstance(await asked, Heard)
+            await eventually(lambda: host.transport.view().links == ())
+            assert host.transport.view().waiting_bytes == 0
+        assert [text for _, text in toy.heard] == ["before", "a short stop"]
+
+    asyncio.run(scene())
+    assert any("stood still seconds=72" in line and "messages_dropped=1" in line for line in lines)
 
 
 def test_time_never_goes_back(tmp_path: Path) -> None:

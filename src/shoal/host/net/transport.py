@@ -162,6 +162,13 @@ class Transport:
         while self._links:  # asyncio says that they are lost in its next turn
             await asyncio.sleep(0.001)
 
+    def cut(self, why: str) -> None:
+        """End every connection and drop what waits, in both directions; the next are new."""
+        for link in tuple(self._links):
+            link.abort(why)
+        for route in self._routes.values():
+            route.outbox.drop()
+
     def learned(self) -> None:
         """The list of revocations is a newer one: close who is on it, tell all others."""
         if self._trust is None:
