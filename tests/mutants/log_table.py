@@ -1,6 +1,7 @@
 """Broken variants of the log, one for each promise at least; their checker must catch them.
 
 UncheckedFence    refreshes and tries again without comparing marks        breaks L3
+SharingWriter     takes over without a number of its own                   breaks M1
 RepeatingWriter   does not look whether the step was committed already     breaks L2
 HastyWriter       does not look whether the files are whole                breaks L1
 merge_and_keep    compacts without removing what it merged                 breaks L4
@@ -22,6 +23,7 @@ __all__ = [
     "CarelessReader",
     "HastyWriter",
     "RepeatingWriter",
+    "SharingWriter",
     "UncheckedFence",
     "merge_and_keep",
     "read_without_history",
@@ -39,6 +41,20 @@ class UncheckedFence(Fence):
             if entry is not None and entry.nonce == nonce:
                 return entry
         return None
+
+
+class SharingWriter(Writer):
+    """M1: goes on where the last owner stopped, under that one's number."""
+
+    def _take(self) -> None:
+        append = self._fence.append
+
+        def under_the_old_one(change: Change, *, mark: Mark) -> Entry:
+            return append(change, mark=Mark(mark.epoch - 1, mark.step))
+
+        self._fence.append = under_the_old_one  # type: ignore[method-assign]
+        super()._take()
+        self._fence.append = append  # type: ignore[method-assign]
 
 
 class RepeatingWriter(Writer):

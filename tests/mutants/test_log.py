@@ -20,6 +20,7 @@ from tests.mutants.log_table import (
     CarelessReader,
     HastyWriter,
     RepeatingWriter,
+    SharingWriter,
     UncheckedFence,
     merge_and_keep,
     read_without_history,
@@ -75,6 +76,13 @@ def test_L3_a_fence_that_does_not_compare_is_caught(
     steps(owner(opened), 2)
     steps(old, 1)
     assert "L3" in broken(opened)
+
+
+def test_M1_an_owner_without_an_epoch_of_its_own_is_caught(opened: Root) -> None:
+    """Two owners of one epoch could not tell each other's commits apart."""
+    steps(owner(opened), 2)
+    steps(owner(opened, SharingWriter), 1)
+    assert "M1" in broken(opened)
 
 
 def test_L2_a_repeated_step_is_caught(opened: Root) -> None:

@@ -5,7 +5,8 @@
     mutant    in tests/mutants: a broken variant that the check must catch
     test      a test whose name contains the promise, such as `test_L2_a_repeated_step`
 
-The table is the whole list so far; a promise is asked for as soon as a docstring names it.
+A promise is asked for as soon as a docstring names it. A number that the table does not have is
+refused, and the table has the same numbers as docs/model.md.
 """
 
 import ast
@@ -14,7 +15,15 @@ from functools import cache
 
 import pytest
 
-from tests.repo.source import Module, docstrings, python_modules, source_modules
+from tests.repo.source import (
+    ROOT,
+    Module,
+    docstrings,
+    python_modules,
+    read,
+    report,
+    source_modules,
+)
 
 PROMISES = {
     "L1": "a commit is visible whole or not at all",
@@ -25,6 +34,7 @@ PROMISES = {
     "Q2": "the output does not depend on step boundaries, crashes or who else is there",
     "Q3": "changing or breaking a query changes no other query's results",
     "O1": "results come in the order of commits",
+    "M1": "each epoch has one owner",
     "S3": "what was shed is counted, per query",
     "W1": "whatever bytes arrive, the outcome is a message or RemoteError, within bounds",
     "P1": "every question to a peer is answered exactly once",
@@ -37,22 +47,74 @@ PROMISES = {
     "G2": "when faults have stopped, every live peer has every fact within a bound",
     "G3": "of two versions of a fact the higher holds, at every peer",
     "G4": "what was removed does not come back",
+    "H1": "what a host has acknowledged is there after any crash or loss of power",
+    "H2": "strangers cost a bounded amount",
+    "H3": "nobody is heard without a certificate that names it and holds",
+    "H4": "what waits to be sent is bounded",
+    "H5": "nothing behind a write begins before it is durable",
 }
 
+_NUMBER = re.compile(r"\b[A-Z]\d\b")
 _CHECKS = re.compile(r"(^|[._])(checkers\.\w+|(checker|oracle|validate)s?\w*)$")
 _TEST = re.compile(r"test_(?:\w*_)?([A-Z]\d)(?:_|$)")
 
 
-def named() -> list[str]:
-    """The promises that docstrings under src/shoal name so far."""
-    words: dict[str, None] = {}
+def _promises(module: Module) -> str:
+    """What a module promises in its first lines, or nothing."""
+    text = ast.get_docstring(module.tree) or ""
+    found = re.search(r"^Promises.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+    return found.group() if found else ""
+
+
+@cache
+def named() -> dict[str, list[str]]:
+    """The promises that docstrings under src/shoal name so far, and where."""
+    words: dict[str, list[str]] = {}
     for module in source_modules():
         for text in docstrings(module.tree):
-            words |= dict.fromkeys(re.findall(r"\b[A-Z]\d\b", text))
-    return [name for name in PROMISES if name in words]
+            for name in dict.fromkeys(_NUMBER.findall(text)):
+                words.setdefault(name, []).append(module.place)
+    return words
 
 
-@pytest.mark.parametrize("promise", named())
+def unknown(found: dict[str, list[str]]) -> list[str]:
+    """Numbers that nobody has said the meaning of."""
+    return [f"{name} in {', '.join(at)}" for name, at in found.items() if name not in PROMISES]
+
+
+def test_every_number_is_in_the_table() -> None:
+    """Else a docstring could name a promise that nothing asks for."""
+    report(unknown(named()), "add it to PROMISES and to the table of docs/model.md, or rename it")
+
+
+def test_a_number_that_is_not_in_the_table_is_caught() -> None:
+    assert unknown({"Z9": ["src/shoal/x.py"], "L1": []}) == ["Z9 in src/shoal/x.py"]
+
+
+def test_every_promise_is_named_somewhere() -> None:
+    """A promise that no docstring names is one that nobody keeps."""
+    assert [name for name in PROMISES if name not in named()] == []
+
+
+def test_the_model_has_the_same_promises() -> None:
+    """docs/model.md says in words what the table here lists."""
+    rows = re.findall(r"^\| \*\*([A-Z]\d)\*\* \|", read(ROOT / "docs" / "model.md"), re.MULTILINE)
+    assert sorted(rows) == sorted(PROMISES)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [m for m in source_modules() if m.package == "host" and _promises(m)],
+    ids=lambda module: module.place,
+)
+def test_promises_of_hosts_have_numbers(module: Module) -> None:
+    """What a module of host/ promises in its first lines is one of the table, or follows one."""
+    assert _NUMBER.search(_promises(module)), (
+        f"{module.place}: which promise of docs/model.md is it?"
+    )
+
+
+@pytest.mark.parametrize("promise", [name for name in PROMISES if name in named()])
 def test_kept_in_all_four_places(promise: str) -> None:
     """Check, mutant and test exist for what a docstring promises."""
     places = {

@@ -18,7 +18,8 @@ LARGE = FILES[0].parent / "large"
 
 #: What must have happened somewhere in fifty runs: every kind of trouble that the simulator has.
 PROBES = (
-    # the network: eleven kinds (delay is always on)
+    # the network: eleven kinds
+    "delay",
     "heavy",
     "loss",
     "duplicate",
@@ -53,6 +54,7 @@ PROBES = (
     # storage and clocks
     "crash with writes lost",
     "crash with writes torn",
+    "torn end cut off",
     "clock leaps forward",
     "clock leaps back",
     "clock drifts",

@@ -4,6 +4,7 @@
     shoal sim scenarios/churn.toml --seeds 1..200       many; what failed, and how to repeat it
     shoal sim scenarios --until-failure                 all scenarios of a folder, seed after seed
     shoal sim scenarios/churn.toml --seed 7 --shrink    a smaller scenario that still fails
+    shoal sim scenarios --seeds 1..50 --shrink          the same of the first run that fails
 
 Exit code 1 means that a run failed, 2 that the command was wrong.
 """
@@ -25,15 +26,23 @@ __all__ = ["sim"]
 
 def sim(
     scenario: Annotated[Path, typer.Argument(help="a scenario file, or a folder of them")],
-    seed: Annotated[int, typer.Option(help="the one number that decides everything")] = 1,
+    seed: Annotated[
+        int | None, typer.Option(help="the one number that decides everything; 1 unless given")
+    ] = None,
     seeds: Annotated[str, typer.Option(help="many seeds: 1..200")] = "",
     until_failure: Annotated[
-        bool, typer.Option("--until-failure", help="go on from --seed until a run fails")
+        bool,
+        typer.Option(
+            "--until-failure", help="stop at the first run that fails; no end without --seeds"
+        ),
     ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="print every event")] = False,
     only: Annotated[str, typer.Option(help="trace these peers only: p3,p7")] = "",
     shrink: Annotated[
-        bool, typer.Option("--shrink", help="look for a smaller scenario that fails as well")
+        bool,
+        typer.Option(
+            "--shrink", help="of the first run that fails, print a smaller scenario that does too"
+        ),
     ] = False,
     every_event: Annotated[
         bool, typer.Option("--every-event", help="check each peer's own invariants at every event")
@@ -41,27 +50,51 @@ def sim(
     as_json: Annotated[bool, typer.Option("--json", help="one line of JSON for each run")] = False,
 ) -> None:
     """Play a scenario in the simulator; a failing run prints the command that repeats it."""
-    from shoal.sim.runs.many import scenario_files, seeds_of
+    from shoal.sim.runs.many import scenario_files
 
+    numbers = _numbers(seed, seeds, until_failure=until_failure)
+    if shrink and (trace or only or as_json):
+        raise UserError(
+            "--shrink cannot print anything else",
+            detail="what it prints is a scenario file",
+            hint="leave out --trace, --only and --json; trace the smaller scenario afterwards",
+        )
     files = scenario_files(scenario) if scenario.is_dir() else [scenario]
     if not files:
         raise UserError(f"folder {str(scenario)!r} has no scenario", hint="name a file *.toml")
-    numbers = itertools.count(seed) if until_failure else iter(seeds_of(seeds or str(seed)))
-    if shrink:
-        _shrink(files[0], seed)
-        return
+    long = len(files) == 1 and not seeds and not until_failure
     failed = 0
     runs = 0
     for path, outcome in _play(files, numbers, trace=trace, only=only, every_event=every_event):
         runs += 1
-        _say(path, outcome, as_json=as_json, long=runs == 1 and not seeds and not until_failure)
         failed += not outcome.ok
-        if failed and until_failure:
+        if shrink and failed:
+            _shrink(path, outcome.seed, every_event=every_event)
+        elif not shrink:
+            _say(path, outcome, as_json=as_json, long=long)
+        if failed and (until_failure or shrink):
             break
-    if not as_json and runs > 1:
+    if shrink and not failed:
+        typer.echo(f"none of {runs} runs fails" if runs > 1 else "the run does not fail")
+    elif not as_json and not shrink and runs > 1:
         typer.echo(f"{runs} runs, {failed} failed")
     if failed:
         raise typer.Exit(1)
+
+
+def _numbers(seed: int | None, seeds: str, *, until_failure: bool) -> Iterator[int]:
+    """The seeds that are asked for, by one option or the other."""
+    from shoal.sim.runs.many import seeds_of
+
+    if seeds and seed is not None:
+        raise UserError(
+            "--seed and --seeds say different things",
+            detail=f"--seed {seed} is one seed, --seeds {seeds} are others",
+            hint="leave one of them out",
+        )
+    if until_failure and not seeds:
+        return itertools.count(1 if seed is None else seed)
+    return iter(seeds_of(seeds or str(1 if seed is None else seed)))
 
 
 def _play(
@@ -78,7 +111,7 @@ def _play(
     for number in numbers:
         for path, scenario in scenarios:
             watchers = [TextTrace(typer.echo, only=names)] if trace or names else []
-            every = 1 if every_event else 16
+            every = _validate_every(every_event=every_event)
             outcome = run(
                 scenario, number, cast, watchers=watchers, validate_every=every, name=path.stem
             )
@@ -116,17 +149,23 @@ def _table(title: str, values: "dict[str, int] | dict[str, float]") -> str:
     return "\n".join([f"  {title}", *rows])
 
 
-def _shrink(path: Path, seed: int) -> None:
+def _shrink(path: Path, seed: int, *, every_event: bool) -> None:
+    """Print the smallest scenario that fails as this one does with this seed."""
     from shoal.sim.runs.cast import standard
     from shoal.sim.runs.scenario import read_file, write
     from shoal.sim.runs.shrink import shrink
 
     smallest, outcome = shrink(
-        read_file(path), seed, standard(), say=lambda line: typer.echo(line, err=True)
+        read_file(path),
+        seed,
+        standard(),
+        validate_every=_validate_every(every_event=every_event),
+        say=lambda line: typer.echo(line, err=True),
     )
-    if outcome.failure is None:
-        typer.echo(f"seed {seed} of {path} does not fail")
-        return
-    typer.echo(f"# seed {seed}: {outcome.failure.what}")
+    assert outcome.failure is not None
+    typer.echo(f"# {path}, seed {seed}: {outcome.failure.what}")
     typer.echo(write(smallest))
-    raise typer.Exit(1)
+
+
+def _validate_every(*, every_event: bool) -> int:
+    return 1 if every_event else 16

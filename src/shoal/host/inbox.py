@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from shoal.kernel.events import Event
+from shoal.kernel.events import Event, Received
 
 __all__ = ["Inbox"]
 
@@ -40,10 +40,17 @@ class Inbox:
             return None
         event, size = self._events.popleft()
         self._bytes -= size
-        if self._was_full and self._half_empty:
-            self._was_full = False
-            self.on_room()
+        self._tell_of_room()
         return event
+
+    def drop_messages(self) -> int:
+        """Forget what other peers have sent; returns how many messages that were."""
+        kept = [one for one in self._events if not isinstance(one[0], Received)]
+        dropped = len(self._events) - len(kept)
+        self._events = deque(kept)
+        self._bytes = sum(size for _, size in kept)
+        self._tell_of_room()
+        return dropped
 
     @property
     def full(self) -> bool:
@@ -57,6 +64,8 @@ class Inbox:
         """How many events wait."""
         return len(self._events)
 
-    @property
-    def _half_empty(self) -> bool:
-        return len(self._events) * 2 <= self._events_max and self._bytes * 2 <= self._bytes_max
+    def _tell_of_room(self) -> None:
+        half = len(self._events) * 2 <= self._events_max and self._bytes * 2 <= self._bytes_max
+        if self._was_full and half:
+            self._was_full = False
+            self.on_room()

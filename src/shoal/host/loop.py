@@ -8,8 +8,9 @@
 While something is being stored no event is handled, so what others hear is never ahead of what the
 store holds. A store that fails, or a defect of ours, ends the host: half a peer helps nobody.
 
-Promises   the order of effects (`kernel/effects.py`); `now` never goes back; every question is
-           answered, with an error at worst.
+Promises   H5  the order of effects (`kernel/effects.py`): nothing behind a write begins before it
+           is durable. `now` never goes back; every question is answered, with an error at worst. No
+           message is handled that has waited here while the host stood still for long (`AWAY`).
 Not here   what a peer decides (peer/, control/); the data plane, whose commands go to `commands`:
            a host without an engine refuses them.
 """
@@ -21,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from shoal.host.clock import Clock
+from shoal.host.clock import LOOK_S, Clock
 from shoal.host.config import HostConfig
 from shoal.host.disk.identity import OWN, of_machines
 from shoal.host.disk.store import Change, Store
@@ -33,7 +34,8 @@ from shoal.host.tasks import vital
 from shoal.host.timers import Timers
 from shoal.kernel.effects import Answer, CancelTimer, Command, Effect, Persist, Send, SetTimer
 from shoal.kernel.errors import LocalError, ShoalError, UserError
-from shoal.kernel.events import Asked, Event, Started, Stopping, TimerFired
+from shoal.kernel.events import AWAY, Asked, Event, Started, Stopping, TimerFired
+from shoal.kernel.time import SECOND
 from shoal.peer.peer import Peer
 from shoal.wire.codec import Codec
 
@@ -79,6 +81,7 @@ class Host:
         self._timers = Timers()
         self._told = 0
         self._timers_turn = False
+        self._looked = clock.now()
         self._error: BaseException | None = None
         self._requests = itertools.count(1)
         self._answers: dict[int, asyncio.Future[Struct]] = {}
@@ -160,26 +163,39 @@ class Host:
 
     def _next(self) -> Event | None:
         """In turns, a timer that is due and what waits in the inbox: neither starves the other."""
+        now = self.clock.now()
+        if now - self._looked > AWAY:
+            self._was_away(now - self._looked)
+        self._looked = now
         self._timers_turn = not self._timers_turn
         event = None if self._timers_turn else self._inbox.take()
         if event is not None:
             return event
-        timer = self._timers.due(self.clock.now())
+        timer = self._timers.due(now)
         return TimerFired(timer) if timer is not None else self._inbox.take()
 
+    def _was_away(self, span: int) -> None:
+        """This host stood still: it was stopped or suspended, or its disk took that long.
+
+        What waits in the inbox, in connections and to be sent is from before. Others have given
+        those connections up by now.
+        """
+        dropped = self._inbox.drop_messages()
+        self.transport.cut("this host stood still")
+        self.log.warn("stood still", seconds=span // SECOND, messages_dropped=dropped)
+
     async def _wait(self) -> None:
-        """Sleep until something comes or the next timer is due."""
+        """Sleep until something comes or the next timer may be due; the next turn looks."""
         ready = self._inbox.ready
         ready.clear()
         if self._inbox.waiting or self.stopping or self._to_learn is not None:
             return
         at = self._timers.next()
-        if at is not None:
-            self._wake = self._loop.call_later(self.clock.seconds_until(at), ready.set)
+        wait_s = LOOK_S if at is None else self.clock.wait_s(at)
+        self._wake = self._loop.call_later(wait_s, ready.set)
         await ready.wait()
-        if self._wake is not None:
-            self._wake.cancel()
-            self._wake = None
+        self._wake.cancel()
+        self._wake = None
 
     async def _handle(self, event: Event) -> None:
         effects = self.peer.handle(event, self.clock.now())

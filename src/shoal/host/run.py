@@ -2,8 +2,9 @@
 
     home and keys ─▶ incarnation, durable ─▶ socket ─▶ peer ─▶ loop until a signal ─▶ good-byes
 
-Promises   nobody hears of an incarnation before it is durable; without keys nothing listens where
-           another machine could connect; whatever was opened is closed, also when the start fails.
+Promises   H5  nobody hears of an incarnation before it is durable.
+           H3  without keys nothing listens where another machine could connect. Whatever was opened
+           is closed, also when the start fails.
 """
 
 import asyncio

@@ -11,6 +11,10 @@
 `now` is this peer's own instant. It never goes back while a peer runs, it may leap forward (a
 pause), and it is never compared with another peer's. Messages may be lost, doubled, reordered,
 and arrive after their sender has ended.
+
+They are never much older than `AWAY`: a host that has stood still for longer (stopped, suspended)
+drops what has come for it meanwhile. Such a message would tell a peer what everybody else has
+since withdrawn, removed, and forgotten that they did.
 """
 
 from collections.abc import Mapping
@@ -18,8 +22,10 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from shoal.kernel.keys import Contact
+from shoal.kernel.time import SECOND
 
 __all__ = [
+    "AWAY",
     "Asked",
     "Event",
     "Received",
@@ -29,6 +35,12 @@ __all__ = [
     "Unreachable",
     "Unreadable",
 ]
+
+
+#: Microseconds. Far above the pauses of a process that is well, and above the patience of hosts
+#: with a connection that takes nothing (15 s); far below the lives of withdrawals and removals.
+#: A guess.
+AWAY = 30 * SECOND
 
 
 class Started(Struct, frozen=True):

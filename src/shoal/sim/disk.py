@@ -3,9 +3,13 @@
 A write takes time. Until it is done it is *pending*, and a crash decides its fate:
 
     lost    nothing that was pending is there afterwards
-    torn    the first of what was pending is there, the rest is not: a store that writes a log with
-            checksums finds the torn record and cuts it off
+    torn    a beginning of its bytes is there, the rest is not, or is zeros where the file had got
+            its length already. A start reads these bytes as a host's store does, with the same
+            code (`wire/batches.py`): whole batches count, the torn end is cut off
     kept    all of it is there, though nobody was told
+
+Each write is a batch of its own here; a host makes one of neighbouring ones. So what can be torn
+there from each other never is, and more can here.
 
 A restart may also find the disk of an earlier moment (`old`), of which a copy is kept now and
 then, or an empty one.
@@ -17,6 +21,7 @@ from collections import deque
 
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import MILLISECOND
+from shoal.wire.batches import Change, batch, replay
 
 __all__ = ["WRITE_TIME", "Disk"]
 
@@ -27,7 +32,7 @@ WRITE_TIME = 2 * MILLISECOND
 class Disk:
     """The durable values of one peer."""
 
-    __slots__ = ("_old", "_pending", "_rng", "incarnation", "values", "written")
+    __slots__ = ("_old", "_pending", "_rng", "incarnation", "mended", "values", "written")
 
     def __init__(self, rng: Rng) -> None:
         self._rng = rng
@@ -36,7 +41,9 @@ class Disk:
         #: its wall clock, so it grows whatever the disk says.
         self.incarnation = 0
         self.written = 0
-        self._pending: deque[tuple[str, bytes | None]] = deque()
+        #: Bytes of a torn end that the last crash left and the next start cuts off.
+        self.mended = 0
+        self._pending: deque[Change] = deque()
         self._old: dict[str, bytes] = {}
 
     @property
@@ -55,14 +62,28 @@ class Disk:
 
     def crash(self, fate: str) -> int:
         """Decide what becomes of the writes under way; returns how many did not survive."""
-        kept = {"lost": 0, "torn": self._rng.below(len(self._pending) + 1)}.get(
-            fate, len(self._pending)
-        )
-        lost = len(self._pending) - kept
-        for _ in range(kept):
+        under_way = len(self._pending)
+        self.mended = 0
+        if fate == "torn" and under_way:
+            data = self._torn()
+            found = replay(data, self.written)
+            self.mended = len(data) - found.end
+            for change in found.changes:
+                self._apply(*change)
+            self._pending.clear()
+            return under_way - len(found.changes)
+        while self._pending and fate == "kept":
             self.finish()
         self._pending.clear()
-        return lost
+        return 0 if fate == "kept" else under_way
+
+    def _torn(self) -> bytes:
+        """What the power leaves of the bytes under way: not all of them."""
+        data = b"".join(
+            batch(number, [change]) for number, change in enumerate(self._pending, self.written + 1)
+        )
+        cut = self._rng.below(len(data))
+        return data[:cut] + (bytes(len(data) - cut) if self._rng.chance(0.5) else b"")
 
     def remember(self) -> None:
         """Keep a copy that a restart with an old disk will find."""

@@ -2,7 +2,8 @@
 
 Always on, as rates of a `Weather`:
 
-    delay        the topology's, plus a waiting time with an exponential distribution
+    delay        the topology's, plus a waiting time with an exponential distribution; what is sent
+                 while its mean is long (`LONG_MS`) counts as delayed
     heavy tail   a share of messages takes far longer (Pareto)
     loss         a share is gone
     duplicate    a share arrives a second time, later
@@ -34,7 +35,10 @@ from shoal.kernel.rng import Rng
 from shoal.kernel.time import MILLISECOND, SECOND, Instant
 from shoal.sim.topology import Topology
 
-__all__ = ["BLOCKED", "LOST", "Network", "Weather"]
+__all__ = ["BLOCKED", "LONG_MS", "LOST", "Network", "Weather"]
+
+#: A mean waiting time from which on messages count as delayed: as long as a path, or longer.
+LONG_MS = 50.0
 
 #: What `arrival` returns instead of an instant.
 LOST = -1
@@ -85,6 +89,8 @@ class Network:
         """Other rates from now on."""
         self.weather = weather
         self._odd = weather.heavy + weather.loss + weather.duplicate + weather.reorder
+        self._delayed = weather.jitter_ms >= LONG_MS
+        self._disturbed = self._disturbed or self._delayed
         mean = weather.jitter_ms * MILLISECOND
         self._jitter = tuple(int(mean * wait) for wait in _EXPONENTIAL)
 
@@ -168,6 +174,7 @@ class Network:
         return at + self._rng.below(1 + int(weather.reorder_ms * MILLISECOND))
 
     def _disturbed_arrival(self, now: Instant, at: Instant, start: int, end: int) -> Instant:
+        self.happened["delay"] += self._delayed
         if self._partitions and self.blocked(start, end):
             self.happened["partition"] += 1
             self.copy_at = 0

@@ -54,6 +54,7 @@ class Node:
         "offset",
         "offset_at_start",
         "outbox",
+        "paused_at",
         "peer",
         "service",
         "started_at",
@@ -91,6 +92,7 @@ class Node:
         self.waking = False
         self.started_at: Instant = 0
         self.crashed_at: Instant = 0
+        self.paused_at: Instant = 0
         self.offset = _CLOCK_BASE + rng.split("clock").below(_CLOCK_SPREAD)
         #: A leap backwards that the next peer on this host will find.
         self.offset_at_start = 0

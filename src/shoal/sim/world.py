@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 from shoal.kernel.errors import LocalError
-from shoal.kernel.events import Asked, Started, Stopping
+from shoal.kernel.events import AWAY, Asked, Received, Started, Stopping
 from shoal.kernel.keys import Contact
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import Instant
@@ -89,6 +89,8 @@ class World(Loop):
         if node.disk.pending:
             self.probes[f"crash with writes {writes}"] += 1
         node.disk.crash(writes)
+        if node.disk.mended:
+            self.probes["torn end cut off"] += 1
         self.say(node, f"crash {node.name}")
         self._end(node)
 
@@ -108,12 +110,20 @@ class World(Loop):
         """Its process stands still, as under SIGSTOP; what comes for it waits."""
         if node.state == UP:
             node.state = PAUSED
+            node.paused_at = self.now
             self.say(node, f"pause {node.name}")
 
     def resume(self, node: Node) -> None:
-        """It goes on: everything that waited is handled now, at an instant that has leapt."""
+        """It goes on: everything that waited is handled now, at an instant that has leapt. After
+        a long time messages are not among it: a host drops those."""
         if node.state == PAUSED:
             node.state = UP
+            if self.now - node.paused_at > AWAY:
+                came = [event for event in node.inbox if type(event) is Received]
+                self.probes["message dropped after a long pause"] += len(came)
+                kept = [event for event in node.inbox if type(event) is not Received]
+                node.inbox.clear()
+                node.inbox.extend(kept)
             self.say(node, f"resume {node.name}, {len(node.inbox)} events wait")
             self._wake(node)
 

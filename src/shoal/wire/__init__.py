@@ -1,1 +1,1 @@
-"""Bytes to messages and back; no sockets, and no knowledge of what messages mean."""
+"""Bytes to messages and stored changes, and back; no sockets, no files, no knowledge of meaning."""

@@ -1,8 +1,16 @@
 """Payloads to messages and back, by a table of tags that others fill in.
 
 A message is a `msgspec.Struct` with `array_like=True`: an array of its fields in their order.
-Fields are only ever added, at the end and with a default, so that an older reader leaves them
-out and a newer one fills them in. `tests/golden/wire` pins the bytes of every message.
+`tests/golden/wire` pins the bytes of every message. A minor version may bring two things:
+
+    a new field      at the end and with a default: an older reader leaves it out, a newer one
+                     fills it in
+    a new message    under a new tag: an older reader passes it over (`knows`)
+
+Nothing else is minor. Another kind of record in a union that exists, another type or meaning of a
+field would make a known message unreadable as a whole, with all that stands beside it; it takes a
+message with a tag of its own, or another major version. So whoever sends a known tag that cannot
+be read is at fault, whatever version it says it has.
 
 Promise    W1  whatever the bytes, `decode` gives a message of the table or raises RemoteError.
            What it builds takes at most 32 times the bytes of the frame, as long as no message has a
@@ -30,6 +38,10 @@ class Codec:
             raise LocalError("one message class has two tags")
         self._decoders = {tag: msgspec.msgpack.Decoder(table[tag]) for tag in table}
         self._encoder = msgspec.msgpack.Encoder()
+
+    def knows(self, tag: int) -> bool:
+        """Whether there is a message with this tag; one of a newer release may have another."""
+        return tag in self._decoders
 
     def encode(self, message: Struct, cause: int) -> bytes:
         """The frame of a message."""

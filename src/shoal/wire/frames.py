@@ -4,7 +4,7 @@
 
 Big-endian; `length` counts what follows it. `tag` says which message the payload is, `cause` is
 the number of the sender's event that made it send (`kernel/story.py`). Another major version is
-refused with a reason; a newer minor version is read as ours, because fields are only ever added.
+refused with a reason; a newer minor version is read as ours (`codec.py` says what it may bring).
 
 Promise    W1  whatever the bytes, and however they were cut, the outcome is the same frames, then
            the wish for more bytes, or RemoteError; the buffer never holds more than one frame of

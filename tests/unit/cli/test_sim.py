@@ -1,12 +1,14 @@
 """`shoal sim`: what it says, and its exit codes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from shoal.cli.main import app
+from shoal.kernel.errors import UserError
 from shoal.sim.runs import cast
 from shoal.sim.runs.faults import Crash, Pause
 from shoal.sim.runs.scenario import write
@@ -95,11 +97,62 @@ def test_shrinking_prints_a_scenario_that_fails(failing: Path, tmp_path: Path) -
     assert RUN.invoke(app, ["sim", str(smaller)]).exit_code == 1
 
 
+def seeds_said(output: str) -> list[int]:
+    """The seeds of the runs of which a line was printed."""
+    return [int(found) for found in re.findall(r"toys seed (\d+):", output)]
+
+
+def test_until_failure_goes_through_the_seeds_that_are_given(failing: Path) -> None:
+    """It stops at the first that fails, and ends where they end."""
+    failed = [seed for seed in range(1, 12) if RUN.invoke(app, seeded(failing, seed)).exit_code]
+    first, fine = failed[0], next(seed for seed in range(1, 12) if seed not in failed)
+    done = RUN.invoke(app, ["sim", str(failing), "--until-failure", "--seeds", f"1..{first + 3}"])
+    assert done.exit_code == 1
+    assert seeds_said(done.output) == list(range(1, first + 1))
+    done = RUN.invoke(app, ["sim", str(failing), "--until-failure", "--seeds", f"{fine}..{fine}"])
+    assert done.exit_code == 0
+    assert seeds_said(done.output) == [fine]
+    done = RUN.invoke(app, ["sim", str(failing), "--until-failure", "--seed", str(first)])
+    assert seeds_said(done.output) == [first]
+
+
+def seeded(path: Path, seed: int) -> list[str]:
+    return ["sim", str(path), "--seed", str(seed)]
+
+
+@pytest.mark.slow
+def test_shrinking_takes_the_first_run_that_fails_of_a_folder_and_seeds(failing: Path) -> None:
+    """Also where the first file of the folder and the first seed are fine."""
+    fine = failing.parent / "a_fine_one.toml"
+    fine.write_text(write(toy_scenario(Pause(every_s=4.0, span_s=2.0))))
+    failing.write_text(write(toy_scenario(Crash(every_s=12.0, down_s=3.0), peers=8)))
+    failed = [seed for seed in range(1, 12) if RUN.invoke(app, seeded(failing, seed)).exit_code]
+    gap = next(seed for seed in failed if seed - 1 not in failed and seed > 1)
+    words = ["sim", str(failing.parent), "--seeds", f"{gap - 1}..{gap + 3}", "--shrink"]
+    done = RUN.invoke(app, [*words, "--every-event"])
+    assert done.exit_code == 1
+    assert f"toys.toml, seed {gap}: X2: " in done.stdout.splitlines()[0]
+    smaller = fine.with_name("smaller.toml")
+    smaller.write_text(done.stdout)
+    assert RUN.invoke(app, seeded(smaller, gap)).exit_code == 1
+
+
+def test_shrinking_what_does_not_fail_says_so(file: Path) -> None:
+    done = RUN.invoke(app, ["sim", str(file), "--shrink"])
+    assert (done.exit_code, done.output) == (0, "the run does not fail\n")
+    done = RUN.invoke(app, ["sim", str(file.parent), "--seeds", "2..4", "--shrink"])
+    assert (done.exit_code, done.output) == (0, "none of 3 runs fails\n")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["none.toml"], "cannot be read"),
         ([".", "--seeds", "3..1"], "seeds"),
+        ([".", "--seeds", "1..3", "--seed", "2"], "--seed and --seeds"),
+        ([".", "--shrink", "--trace"], "--shrink cannot print anything else"),
+        ([".", "--shrink", "--only", "p1"], "--shrink cannot print anything else"),
+        ([".", "--shrink", "--json"], "--shrink cannot print anything else"),
     ],
 )
 def test_a_wrong_command_is_refused(
@@ -109,4 +162,6 @@ def test_a_wrong_command_is_refused(
     (tmp_path / "one.toml").write_text('title = "one"\n')
     done = RUN.invoke(app, ["sim", *words])
     assert done.exit_code != 0
-    assert said in str(done.exception)
+    assert isinstance(done.exception, UserError)
+    assert said in done.exception.what
+    assert done.exception.hint

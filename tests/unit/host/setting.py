@@ -6,10 +6,12 @@ mesh      an authority with keys for some peers, made once for all tests
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec import Struct
 
 from shoal.host.config import HostConfig, NetConfig
@@ -38,6 +40,7 @@ __all__ = [
     "Wake",
     "eventually",
     "running",
+    "suspend",
 ]
 
 WAIT_S = 20.0
@@ -200,3 +203,13 @@ async def eventually(condition: Callable[[], Any], what: str = "") -> Any:
         assert loop.time() < deadline, what or "it never held"
         await asyncio.sleep(0.01)
     return found
+
+
+def suspend(monkeypatch: pytest.MonkeyPatch, span: int) -> None:
+    """The machine has slept for so many microseconds: only the time since its boot has passed."""
+    read = time.clock_gettime_ns
+
+    def after(which: int) -> int:
+        return read(which) + (span * 1_000 if which == time.CLOCK_BOOTTIME else 0)
+
+    monkeypatch.setattr(time, "clock_gettime_ns", after)

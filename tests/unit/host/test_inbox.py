@@ -1,7 +1,8 @@
 """In their order; a full inbox holds connections back until it is half empty."""
 
 from shoal.host.inbox import Inbox
-from shoal.kernel.events import TimerFired
+from shoal.kernel.events import Received, TimerFired
+from shoal.kernel.keys import Contact
 
 
 def inbox(*, events: int = 4, size: int = 1_000) -> tuple[Inbox, list[int]]:
@@ -17,6 +18,19 @@ def test_in_order() -> None:
         one.put(TimerFired(f"a/{number}"))
     assert one.ready.is_set()
     assert [one.take() for _ in range(4)] == [*(TimerFired(f"a/{n}") for n in range(3)), None]
+
+
+def test_messages_can_be_forgotten() -> None:
+    """Timers and questions stay; whoever was held back may go on."""
+    one, calls = inbox(events=4)
+    for number in range(3):
+        one.put(Received(Contact("p2", "h:1", 1), TimerFired(f"{number}")), 300)
+    one.put(TimerFired("a"))
+    assert one.full
+    assert one.drop_messages() == 3
+    assert calls == [1]
+    assert one.take() == TimerFired("a")
+    assert one.drop_messages() == 0
 
 
 def test_full_by_number_until_half_empty() -> None:

@@ -1,6 +1,7 @@
 """The order of effects, durability before anything behind it, answers, and the end."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -13,10 +14,11 @@ from shoal.host.disk.store import Change, Store
 from shoal.host.loop import Host, no_engine
 from shoal.kernel.effects import Answer, CancelTimer, Command, Effect, Persist, Send, SetTimer
 from shoal.kernel.errors import LocalError, StorageError, UserError
-from shoal.kernel.events import Asked, Started, TimerFired
-from shoal.kernel.time import MILLISECOND, Instant
+from shoal.kernel.events import AWAY, Asked, Received, Started, TimerFired
+from shoal.kernel.time import HOUR, MILLISECOND, SECOND, Instant
 from tests.unit.host.net.raw import Raw, dialled, hello
 from tests.unit.host.setting import (
+    CODEC,
     FAST,
     Call,
     Heard,
@@ -27,6 +29,7 @@ from tests.unit.host.setting import (
     Wake,
     eventually,
     running,
+    suspend,
 )
 
 pytestmark = pytest.mark.slow
@@ -46,10 +49,13 @@ def test_what_is_stored_is_there_in_the_next_life(tmp_path: Path) -> None:
     assert second > first
 
 
-def test_nothing_behind_a_persist_begins_before_it_is_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_H5_nothing_behind_a_persist_begins_before_it_is_durable(tmp_path: Path) -> None:
     """Neither the effects behind it, nor another event; neighbours are stored in one go."""
+    validate_order(tmp_path)
+
+
+def validate_order(folder: Path) -> None:
+    """H5: what a host did, in its order, when two events asked for writes in between."""
     order: list[Any] = []
     write = Store.write
 
@@ -71,16 +77,17 @@ def test_nothing_behind_a_persist_begins_before_it_is_durable(
             ]
 
     async def scene() -> None:
-        async with running(tmp_path / "a", toy=Ordered()) as host:
-            monkeypatch.setattr(Store, "write", slow_write)
+        async with running(folder / "a", toy=Ordered()) as host:
             carry_out = host._carry_out
 
             def noted(effect: Effect) -> None:
                 order.append(type(effect).__name__)
                 carry_out(effect)
 
-            monkeypatch.setattr(host, "_carry_out", noted)
-            await asyncio.gather(host.ask(Never()), host.ask(Never()))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Store, "write", slow_write)
+                patch.setattr(host, "_carry_out", noted)
+                await asyncio.gather(host.ask(Never()), host.ask(Never()))
 
     asyncio.run(scene())
     one = [
@@ -92,7 +99,7 @@ def test_nothing_behind_a_persist_begins_before_it_is_durable(
         "written",
         "Answer",
     ]
-    assert order == [("event", 1), *one, ("event", 2), *one]
+    assert order == [("event", 1), *one, ("event", 2), *one], f"H5: {order}"
 
 
 def test_a_store_that_fails_ends_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,6 +170,53 @@ def test_timers_fire_in_time(tmp_path: Path) -> None:
             assert done == [10, 20, 30]
 
     asyncio.run(scene())
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this kernel has one clock only")
+def test_timers_are_due_after_a_night_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """asyncio's own timers have not moved; the host looks at its clock again."""
+
+    async def scene() -> None:
+        async with running(tmp_path / "a") as host:
+            asked = asyncio.create_task(host.ask(Wake(HOUR)))
+            await eventually(lambda: len(host._timers) == 1)
+            suspend(monkeypatch, 2 * HOUR)
+            assert isinstance(await asked, Heard)  # far from an hour: answers have 5 s
+
+    asyncio.run(scene())
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this kernel has one clock only")
+def test_what_waited_while_the_host_stood_still_is_not_handled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections are closed, for more waits in them; questions and timers stay."""
+    toy = Toy()
+    lines: list[str] = []
+
+    async def scene() -> None:
+        async with running(tmp_path / "a", toy=toy, lines=lines) as host, met(host) as raw:
+            raw.send(hello())
+            raw.send(CODEC.encode(Say("before", False), 0))
+            await eventually(lambda: toy.heard)
+            sender = toy.heard[0][0]
+            host._inbox.put(Received(sender, Say("a short stop", False)))
+            suspend(monkeypatch, AWAY - 5 * SECOND)
+            await eventually(lambda: len(toy.heard) == 2)
+            asked = asyncio.create_task(host.ask(Wake(HOUR)))
+            await eventually(lambda: len(host._timers) == 1)
+            host._inbox.put(Received(sender, Say("a long one", False)))
+            host.transport.send(sender, CODEC.encode(Say("stale", False), 0))
+            suspend(monkeypatch, 2 * HOUR)
+            assert isinstance(await asked, Heard)
+            await eventually(lambda: host.transport.view().links == ())
+            assert host.transport.view().waiting_bytes == 0
+        assert [text for _, text in toy.heard] == ["before", "a short stop"]
+
+    asyncio.run(scene())
+    assert any("stood still seconds=72" in line and "messages_dropped=1" in line for line in lines)
 
 
 def test_time_never_goes_back(tmp_path: Path) -> None:

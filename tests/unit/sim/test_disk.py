@@ -3,7 +3,9 @@
 import pytest
 
 from shoal.kernel.rng import Rng
+from shoal.sim import disk as module
 from shoal.sim.disk import Disk
+from shoal.wire.batches import Replay, batch, replay
 
 
 def disk(seed: int = 1) -> Disk:
@@ -42,15 +44,46 @@ def test_a_crash_decides_about_writes_under_way(fate: str, left: int) -> None:
     assert one.pending == 0
 
 
-def test_a_torn_log_keeps_a_beginning_and_never_a_later_write_alone() -> None:
-    lengths = []
-    for seed in range(40):
+def test_a_torn_log_keeps_whole_writes_of_its_beginning_and_no_part_of_one() -> None:
+    lengths, mended = [], []
+    for seed in range(60):
         one = disk(seed)
         begin(one, 3)
-        one.crash("torn")
+        assert one.crash("torn") == 3 - len(one.values)
+        assert one.values == dict.fromkeys(one.values, b"value")
         assert list(one.values) == [f"key {i}" for i in range(len(one.values))]
         lengths.append(len(one.values))
-    assert sorted(dict.fromkeys(lengths)) == [0, 1, 2, 3]
+        mended.append(one.mended)
+    assert sorted(dict.fromkeys(lengths)) == [0, 1, 2]
+    assert sum(bytes_ > 0 for bytes_ in mended) > 40
+
+
+def test_bytes_are_torn_also_where_one_write_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that believes what it finds would take a part of it for the whole."""
+    read: list[bytes] = []
+
+    def noted(data: bytes, number: int) -> Replay:
+        read.append(data)
+        return replay(data, number)
+
+    monkeypatch.setattr(module, "replay", noted)
+    for seed in range(60):
+        one = disk(seed)
+        one.begin("key", b"value")
+        assert one.crash("torn") == 1
+        assert one.values == {}
+    whole = batch(1, [("key", b"value")])
+    assert all(len(data) < len(whole) or data.endswith(b"\0") for data in read)
+    assert len(dict.fromkeys(read)) > 20
+    assert sum(whole.startswith(data) for data in read) in range(10, 50)
+
+
+def test_a_crash_without_a_write_under_way_tears_nothing() -> None:
+    one = disk()
+    begin(one, 1)
+    one.finish()
+    assert one.crash("torn") == 0
+    assert (one.values, one.mended) == ({"key 0": b"value"}, 0)
 
 
 def test_an_old_disk_is_what_was_remembered() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import MILLISECOND, SECOND
-from shoal.sim.network import BLOCKED, LOST, Network, Weather
+from shoal.sim.network import BLOCKED, LONG_MS, LOST, Network, Weather
 from shoal.sim.topology import Uniform
 
 MESSAGES = 20_000
@@ -32,6 +32,18 @@ def test_jitter_comes_on_top_with_an_exponential_distribution() -> None:
     assert abs(mean - 4 * MILLISECOND) < 200
     below = sum(wait < mean for wait in waits) / len(waits)
     assert abs(below - 0.632) < 0.02
+
+
+def test_long_delays_are_counted_as_long_as_they_last() -> None:
+    net = network()
+    arrivals(net, 100)
+    assert "delay" not in net.happened
+    net.set_weather(Weather(jitter_ms=LONG_MS, heavy=0.0))
+    waits = arrivals(net, 1_000)
+    assert sum(waits) / len(waits) > LONG_MS * MILLISECOND
+    net.set_weather(Weather(heavy=0.0))
+    arrivals(net, 100)
+    assert net.happened["delay"] == 1_000
 
 
 def test_loss_at_its_rate() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from shoal.kernel.errors import LocalError
+from shoal.kernel.events import AWAY
 from shoal.kernel.time import HOUR, MILLISECOND, SECOND
 from shoal.sim.checkers.checker import Checker, Violation
 from shoal.sim.network import Weather
@@ -121,6 +122,23 @@ def test_a_pause_is_a_leap_and_what_came_meanwhile_is_handled_in_order() -> None
     assert len(toy.nows) > before + 5
     assert len(dict.fromkeys(toy.nows[before:])) == 1
     assert toy.nows == sorted(toy.nows)
+
+
+def test_after_a_long_pause_messages_are_dropped_and_the_rest_is_not() -> None:
+    """As a host does it; timers that were due are handled, and what comes from now on."""
+    world = mesh(weather=Weather(heavy=0.0))
+    node = world.nodes[0]
+    toy = toy_of(node.peer)
+    world.run_for(5 * SECOND)
+    world.pause(node)
+    pongs, before = toy.pongs, len(toy.nows)
+    world.run_for(AWAY + SECOND)
+    world.resume(node)
+    assert world.probes["message dropped after a long pause"] > 5
+    assert toy.pongs == pongs
+    assert len(toy.nows) > before
+    world.run_for(5 * SECOND)
+    assert toy.pongs > pongs
 
 
 def test_a_slow_host_takes_its_time_for_each_event() -> None:

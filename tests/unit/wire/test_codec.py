@@ -69,6 +69,42 @@ def test_a_newer_reader_fills_in_what_is_not_there() -> None:
     assert NEW.decode(frame_of(OLD.encode(Old(1, (PEER,)), 0))) == New(1, (PEER,))
 
 
+class Cat(Struct, frozen=True, array_like=True, tag=1):
+    """A kind that was always there."""
+
+    name: str
+
+
+class Dog(Struct, frozen=True, array_like=True, tag=2):
+    """A kind that somebody added later."""
+
+    name: str
+
+
+class Pets(Struct, frozen=True, array_like=True):
+    """Several of one kind."""
+
+    pets: tuple[Cat, ...]
+
+
+class MorePets(Struct, frozen=True, array_like=True):
+    """The same message with another kind in its union, as a minor version must not have it."""
+
+    pets: tuple[Cat | Dog, ...]
+
+
+def test_another_kind_in_a_union_is_not_a_minor_change() -> None:
+    """The whole message would be lost to an older reader, the cat too."""
+    older = Codec({7: Pets})
+    data = Codec({7: MorePets}).encode(MorePets((Cat("a"), Dog("b"))), 0)
+    with pytest.raises(RemoteError, match="cannot be read"):
+        older.decode(frame_of(data))
+
+
+def test_which_tags_are_known() -> None:
+    assert (OLD.knows(7), OLD.knows(8)) == (True, False)
+
+
 def test_what_is_not_in_the_table() -> None:
     """A class without a tag is our mistake, a tag without a class is the sender's."""
     with pytest.raises(LocalError, match="New has no tag"):

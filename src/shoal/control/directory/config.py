@@ -8,6 +8,7 @@ Durations are microseconds.
 from dataclasses import dataclass
 
 from shoal.kernel.errors import LocalError
+from shoal.kernel.events import AWAY
 from shoal.kernel.time import MILLISECOND, SECOND
 from shoal.wire.frames import FRAME_BYTES_MAX
 
@@ -35,7 +36,8 @@ class DirectoryConfig:
     #: and the lazy copy to replicas must fit, so that a hint alone never removes anything.
     suspect_lease: int = 35 * SECOND
     #: How long a withdrawn or expired record is remembered, to know its late copies by. No copy's
-    #: lease outlives `lease` after its owner's last word; the rest is room for late messages.
+    #: lease outlives `lease` after its owner's last word; the rest is room for late messages, of
+    #: which a host that stood still hands on none that is older than `kernel.events.AWAY`.
     tombstone_life: int = 240 * SECOND
     #: An owner waits so long for Stored and sends again, so often. Altogether above what the keeper
     #: needs to copy: push_attempts times push_timeout.
@@ -97,6 +99,10 @@ class DirectoryConfig:
                 "suspect_lease is shorter than a renewal, its retry and its copy",
             ),
             (self.tombstone_life >= 2 * self.lease, "tombstone_life must be two leases"),
+            (
+                self.tombstone_life >= self.lease + AWAY,
+                "tombstone_life must be a lease, and the longest that a host hands on what waited",
+            ),
             (storing > copying, "an owner waits less than copying takes"),
             (self.learning_max > self.renew_period, "learning_max must exceed renew_period"),
             (self.vouch_life >= 2 * self.sync_period, "vouch_life must be two sync_periods"),

@@ -3,15 +3,16 @@
     <home>/store/0000000000000007.snapshot    everything up to a point, replaced as a whole
     <home>/store/0000000000000007.log         what was written since, batch behind batch
 
-    batch    magic 4 | number u64 | length u32 | crc32 u32 | [[key, value or nil], ...]
+What a batch is, as bytes, is `wire/batches.py`. `write` returns when its batch is on disk. A crash
+can tear only the batch that nobody was told about; it is cut off at the next start. Damage anywhere
+else means that something acknowledged is lost, and the store refuses to open. After a failed write
+or sync nothing more is written: what the disk holds is unknown until it is read again.
 
-`write` returns when its batch is on disk. A crash can tear only the batch that nobody was told
-about; it is cut off at the next start. Damage anywhere else means that something acknowledged is
-lost, and the store refuses to open. After a failed write or sync nothing more is written: what
-the disk holds is unknown until it is read again.
+A process that is killed leaves files that are there and not yet on disk: names too are synced at
+each start, not only when they are made.
 
-Promises   a value is there after any crash once `write` has returned; a batch is there as a whole
-           or not at all; one process at a time has a home.
+Promises   H1  once `write` has returned its batch is there, after any crash and loss of power; a
+           batch is there as a whole or not at all. One process at a time has a home.
 Not here   what the keys mean (machines, `disk/identity.py`); whether the disk keeps its word.
 """
 
@@ -19,29 +20,17 @@ import contextlib
 import errno
 import fcntl
 import os
-import struct
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
-
-import msgspec
 
 from shoal.kernel.errors import LocalError, StorageError, UserError
 from shoal.log.durable import TEMPORARY_MARK, replace, sync_folder
+from shoal.wire.batches import Change, batch, replay
 
 __all__ = ["LOG_BYTES_MAX", "Change", "Store"]
 
 #: A longer log is folded into a snapshot. At 1 MiB it is read in about 10 ms; a guess.
 LOG_BYTES_MAX = 1 << 20
-
-#: A key and its value; None removes it.
-Change = tuple[str, bytes | None]
-
-_MAGIC: Final = b"SHL1"
-_HEAD = struct.Struct(">4sQII")
-_CHANGES = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
-_ENCODER = msgspec.msgpack.Encoder()
 
 
 class Store:
@@ -81,16 +70,16 @@ class Store:
                 detail=self._broken or "it is closed",
                 hint="start the host again: what the disk holds is read afresh",
             )
-        batch = _batch(self._number + 1, changes)
+        data = batch(self._number + 1, changes)
         try:
             with _explained("write to", self._folder):
-                _write_all(self._file, batch)
+                _write_all(self._file, data)
                 os.fsync(self._file)
         except StorageError as error:
             self._broken = error.what
             raise
         self._number += 1
-        self._size += len(batch)
+        self._size += len(data)
         self._apply(changes)
         if self._size > self._log_bytes_max:
             self._fold()
@@ -132,40 +121,28 @@ class Store:
     def _load_snapshot(self) -> None:
         path = self._path("snapshot", self._generation)
         data = path.read_bytes()
-        found = _batch_at(data, 0)
-        if found is None or found.end != len(data):
+        found = replay(data, None)
+        if found.end != len(data) or not data:
             raise _damaged(path, "its checksum does not fit")
         self._number = found.number
         self._apply(found.changes)
 
     def _open_log(self) -> None:
         path = self._path("log", self._generation)
-        created = not path.exists()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        if created:
-            os.fsync(self._file)
-            sync_folder(self._folder)
+        os.fsync(self._file)
+        _sync_names(self._folder)
         data = path.read_bytes()
-        self._size = self._replay(data, path)
+        found = replay(data, self._number)
+        if found.damage:
+            raise _damaged(path, found.damage)
+        self._number = found.number
+        self._apply(found.changes)
+        self._size = found.end
         self.mended = len(data) - self._size
         if self.mended:
             os.ftruncate(self._file, self._size)
             os.fsync(self._file)
-
-    def _replay(self, data: bytes, path: Path) -> int:
-        """Apply the whole batches; return where they end."""
-        position = 0
-        while found := _batch_at(data, position):
-            if found.number != self._number + 1:
-                raise _damaged(path, f"batch {self._number + 1} is missing")
-            self._number = found.number
-            self._apply(found.changes)
-            position = found.end
-        for later in _positions(data, _MAGIC, position + 1):
-            behind = _batch_at(data, later)
-            if behind is not None and behind.number > self._number:
-                raise _damaged(path, f"batch {self._number + 1} is damaged, later ones are whole")
-        return position
 
     def _fold(self) -> None:
         """Begin the next generation with a snapshot of everything."""
@@ -173,12 +150,12 @@ class Store:
         old = self._file
         try:
             everything: list[Change] = list(self._values.items())
-            replace(self._path("snapshot", generation), _batch(self._number, everything))
+            replace(self._path("snapshot", generation), batch(self._number, everything))
             with _explained("write to", self._folder):
                 flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
                 self._file = os.open(self._path("log", generation), flags, 0o600)
                 os.fsync(self._file)
-                sync_folder(self._folder)
+                _sync_names(self._folder)
         except StorageError as error:
             self._broken = error.what
             raise
@@ -191,44 +168,6 @@ class Store:
             self._path(kind, generation - 1).unlink(missing_ok=True)
 
 
-class _Found(msgspec.Struct, frozen=True):
-    """A whole batch, and where it ends."""
-
-    number: int
-    changes: list[tuple[str, bytes | None]]
-    end: int
-
-
-def _batch(number: int, changes: Sequence[Change]) -> bytes:
-    payload = _ENCODER.encode(changes)
-    crc = zlib.crc32(payload, zlib.crc32(struct.pack(">QI", number, len(payload))))
-    return _HEAD.pack(_MAGIC, number, len(payload), crc) + payload
-
-
-def _batch_at(data: bytes, position: int) -> _Found | None:
-    """The whole and sound batch that begins there, if one does."""
-    start = position + _HEAD.size
-    if len(data) < start:
-        return None
-    magic, number, length, crc = _HEAD.unpack_from(data, position)
-    payload = data[start : start + length]
-    if magic != _MAGIC or len(payload) < length:
-        return None
-    if zlib.crc32(payload, zlib.crc32(struct.pack(">QI", number, length))) != crc:
-        return None
-    try:
-        return _Found(number, _CHANGES.decode(payload), start + length)
-    except msgspec.DecodeError:
-        return None
-
-
-def _positions(data: bytes, mark: bytes, start: int) -> Iterator[int]:
-    position = data.find(mark, start)
-    while position >= 0:
-        yield position
-        position = data.find(mark, position + 1)
-
-
 def _generations(folder: Path, kind: str) -> list[int]:
     return [int(path.stem) for path in folder.glob(f"*.{kind}") if path.stem.isdigit()]
 
@@ -239,11 +178,23 @@ def _write_all(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
+def _sync_names(folder: Path) -> None:
+    """Return when the names in a folder are on disk; an error is told as one of the home."""
+    try:
+        sync_folder(folder)
+    except StorageError as error:
+        raise (error.__cause__ or error) from None
+
+
 def _make_folder(folder: Path) -> None:
-    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    for parent in reversed(missing):
-        parent.mkdir(mode=0o700, exist_ok=True)
-        sync_folder(parent.parent)
+    places = (folder, *folder.parents)
+    missing = [place for place in places if not place.exists()]
+    last = places[len(missing)] if len(missing) < len(places) else places[-1]
+    if os.access(last.parent, os.R_OK | os.W_OK):  # else it was not us who made it
+        _sync_names(last.parent)
+    for place in reversed(missing):
+        place.mkdir(mode=0o700, exist_ok=True)
+        _sync_names(place.parent)
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder", hint="give another --home")
 

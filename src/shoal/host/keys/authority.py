@@ -11,8 +11,8 @@
 The identity of the mesh is the fingerprint of the authority's key. A certificate says the mesh and
 the peer's name in one place, a URI of the form `shoal://<mesh>/<name>`.
 
-Promises   every file is whole or absent; keys are readable by their owner alone; a certificate that
-           was revoked stays in the list.
+Promises   H3  a certificate that was revoked stays in the list. Every file is whole or absent; keys
+           are readable by their owner alone.
 Not here   who is let in (`keys/trust.py`); how a list reaches peers (`net/transport.py`).
 """
 

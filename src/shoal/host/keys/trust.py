@@ -2,11 +2,13 @@
 
 The list of what was taken back comes from three places: this host's own store, the file beside
 its key, and other peers. It is signed and numbered, so it does not matter who brings it, and the
-highest number counts. What is believed is stored first (`refresh` and `learn` return the list to
-store), so that a host never forgets a revocation by starting again.
+highest number counts. What is believed and passed on is stored first (`refresh` returns the list
+to store, `learn` believes it), so that a host never forgets a revocation by starting again. To
+refuse is safe before that: `identify` looks whether the file has changed, so whoever is on it is
+refused at its next connection, and not when files are looked at next.
 
-Promises   nobody is let in without a certificate of this authority that names it; nobody whose
-           certificate is on the highest list that was ever seen here.
+Promises   H3  nobody is let in without a certificate of this authority that names it, and nobody
+           whose certificate is on the highest list that was ever seen here.
 Not here   issuing (`keys/authority.py`); what a stranger costs until then (`net/gate.py`).
 """
 
@@ -46,6 +48,10 @@ class Trust:
         self.mesh = mesh_of(self._authority)
         self._seen: dict[Path, tuple[int, int, int]] = {}
         self._revoked = x509.load_der_x509_crl(stored) if stored else None
+        #: The newest list in the files, stored or not; and whether `refresh` has yet to hand it on.
+        self._found: x509.CertificateRevocationList | None = None
+        self._fresh = False
+        self._complaints: list[str] = []
         self.listening, self.dialling = self._contexts()
         #: Why the newest change of the files was not taken over, for the log.
         self.complaint = ""
@@ -68,20 +74,17 @@ class Trust:
 
     def refresh(self) -> bytes | None:
         """Look at the files again; a newer list if one is there, to be stored and `learn`ed."""
-        self.complaint = ""
-        newest: x509.CertificateRevocationList | None = None
-        for path in self._lists:
-            if not self._changed(path):
-                continue
-            found = self._read_list(path)
-            if found is not None and _number(found) > max(self.number, _number(newest)):
-                newest = found
+        self._look()
         if self._changed(self._folder / "peer.pem"):
             try:
                 self.listening, self.dialling = self._contexts()
             except UserError as error:
-                self.complaint = str(error)
-        return None if newest is None else newest.public_bytes(Encoding.DER)
+                self._complaints.append(str(error))
+        self.complaint, self._complaints = "; ".join(self._complaints), []
+        fresh, self._fresh = self._fresh, False
+        if not fresh or self._found is None or _number(self._found) <= self.number:
+            return None
+        return self._found.public_bytes(Encoding.DER)
 
     def newer(self, data: bytes) -> bool:
         """Whether this list, brought by another peer, is signed and has a higher number."""
@@ -106,6 +109,7 @@ class Trust:
                 "certificate names no peer of this mesh", detail=f"it says {uris!r:.200}"
             )
         who = Identified(uris[0].removeprefix(start), certificate.serial_number)
+        self._look()
         if self.is_revoked(who.serial):
             raise RemoteError(
                 f"certificate of peer {who.name!r} was revoked",
@@ -115,10 +119,20 @@ class Trust:
         return who
 
     def is_revoked(self, serial: int) -> bool:
-        """Whether the certificate with this number was taken back."""
-        if self._revoked is None:
-            return False
-        return self._revoked.get_revoked_certificate_by_serial_number(serial) is not None
+        """Whether the certificate with this number was taken back, as far as anybody has said."""
+        return any(
+            known is not None and known.get_revoked_certificate_by_serial_number(serial) is not None
+            for known in (self._revoked, self._found)
+        )
+
+    def _look(self) -> None:
+        """Read the lists that have changed; where none has, this costs one look at each."""
+        for path in self._lists:
+            if not self._changed(path):
+                continue
+            found = self._read_list(path)
+            if found is not None and _number(found) > max(self.number, _number(self._found)):
+                self._found, self._fresh = found, True
 
     def _load_authority(self) -> Ed25519PublicKey:
         path = self._folder / "authority.pem"
@@ -186,7 +200,7 @@ class Trust:
             found = x509.load_pem_x509_crl(path.read_bytes())
             return self._check_list(found.public_bytes(Encoding.DER))
         except (OSError, ValueError, RemoteError) as error:
-            self.complaint = f"list of revocations {path} cannot be used: {error}"
+            self._complaints.append(f"list of revocations {path} cannot be used: {error}")
             return None
 
     def _check_list(self, data: bytes) -> x509.CertificateRevocationList:

@@ -8,8 +8,8 @@
 A stranger is whoever has connected and not yet shown a certificate and said hello. Decisions are
 made before TLS begins. Time is an argument, so that all of this is tested without waiting.
 
-Promises   at no time are there more strangers than the configuration says, from one address and
-           altogether; a name that is kept out is kept out for its time.
+Promises   H2  at no time are there more strangers than the configuration says, from one address and
+           altogether. A name that is kept out is kept out for its time.
 Not here   who is let in in the end (`keys/trust.py`, `net/hello.py`).
 """
 
@@ -17,6 +17,7 @@ from collections import Counter
 
 from shoal.host.config import NetConfig
 from shoal.host.net.bucket import Bucket
+from shoal.kernel.errors import LocalError
 
 __all__ = ["Gate"]
 
@@ -60,6 +61,14 @@ class Gate:
         self._strangers[host] -= 1
         if self._strangers[host] <= 0:
             del self._strangers[host]
+
+    def validate(self) -> None:
+        """H2: no more strangers than may be, and none is counted who is not there."""
+        config, counts = self._config, self._strangers.values()
+        if self.strangers > config.strangers_max or any(
+            not 0 < count <= config.strangers_per_address_max for count in counts
+        ):
+            raise LocalError(f"H2: {self.strangers} strangers", detail=repr(dict(self._strangers)))
 
     def ban(self, name: str, now: float) -> None:
         """Keep a peer out for a while."""

@@ -2,11 +2,15 @@
 
 The oldest and not the newest, because what a machine says now makes what it said before stale,
 and because every message may be lost anyway.
+
+Promises   H4  never more frames or bytes for one peer, nor bytes for all, than may wait.
 """
 
 from collections import deque
 
 from msgspec import Struct
+
+from shoal.kernel.errors import LocalError
 
 __all__ = ["Outbox", "Total"]
 
@@ -67,6 +71,15 @@ class Outbox:
         self.dropped += count
         self._total.dropped += count
         return count
+
+    def validate(self) -> None:
+        """H4: what waits is counted rightly and within its bounds."""
+        total, size = self._total, sum(map(len, self._frames))
+        within = len(self._frames) <= self._frames_max and size <= self._bytes_max
+        if not within or total.bytes > total.bytes_max or not size == self.bytes <= total.bytes:
+            raise LocalError(
+                f"H4: {len(self._frames)} frames of {size} bytes wait", detail=repr(total)
+            )
 
     def _pop(self) -> bytes:
         frame = self._frames.popleft()

@@ -8,8 +8,9 @@ A peer is told `Unreachable` when a dial has failed or a connection was given up
 dropped, because machines repeat what still matters. The next message is dialled for when the
 back-off is over.
 
-Promises   what waits is bounded, per peer and altogether; of two lives of one name the later one is
-           heard, the earlier refused; a peer whose certificate is revoked is closed and not heard.
+Promises   H4  what waits to be sent is bounded, for one peer and altogether (`net/outbox.py`).
+           H3  a peer whose certificate is revoked is closed and not heard. Of two lives of one name
+           the later one is heard, the earlier refused.
 Not here   the order of effects (`loop.py`); TLS (`keys/trust.py`); strangers (`net/listener.py`).
 """
 
@@ -161,6 +162,13 @@ class Transport:
         while self._links:  # asyncio says that they are lost in its next turn
             await asyncio.sleep(0.001)
 
+    def cut(self, why: str) -> None:
+        """End every connection and drop what waits, in both directions; the next are new."""
+        for link in tuple(self._links):
+            link.abort(why)
+        for route in self._routes.values():
+            route.outbox.drop()
+
     def learned(self) -> None:
         """The list of revocations is a newer one: close who is on it, tell all others."""
         if self._trust is None:
@@ -255,13 +263,18 @@ class Transport:
         """A frame of a peer that said hello."""
         contact = link.contact
         assert contact is not None
+        ours = frame.tag >> 8 == hello.TAGS
+        codec = hello.CODEC if ours else self._codec
+        if frame.minor > MINOR and not codec.knows(frame.tag):
+            self.counts["of a newer release"] += 1
+            return
         try:
-            if frame.tag >> 8 == hello.TAGS:
+            if ours:
                 self._host_frame(link, frame)
                 return
-            message = self._codec.decode(frame)
+            message = codec.decode(frame)
         except RemoteError as error:
-            self._misread(link, contact, frame, error)
+            self._misread(link, contact, error)
             return
         event = Received(contact, message, frame.cause)
         self._inbox.put(event, len(frame.payload) + _EVENT_BYTES)
@@ -359,11 +372,8 @@ class Transport:
             case Hello():
                 raise RemoteError("peer says hello twice")
 
-    def _misread(self, link: Link, contact: Contact, frame: Frame, error: RemoteError) -> None:
-        """A frame that says nothing to us; a newer peer may send some without fault."""
-        if frame.minor > MINOR:
-            self.counts["of a newer release"] += 1
-            return
+    def _misread(self, link: Link, contact: Contact, error: RemoteError) -> None:
+        """A frame that is wrong, whoever sent it."""
         self.counts["unreadable"] += 1
         self._inbox.put(Unreadable(contact, error.what), _EVENT_BYTES)
         link.faults += 1

@@ -4,8 +4,9 @@ What is true comes from the questions that owners were asked and the answers the
 from the world. Always, also under faults:
 
     R1  a record that had its copies is held by somebody as long as its owner runs, unless so many
-        of its holders were lost at once as there are copies, or peers are cut off from each other;
-        no owner is told of more copies than there are, but for holders that were just lost
+        of its holders were lost at once as there are copies, or peers are cut off from each other,
+        or the owner stands still for so long that it cannot renew; no owner is told of more copies
+        than there are, but for holders that were just lost
     D1  what is withdrawn, or whose owner has ended, is not found once every lease has run out; a
         peer that starts holds nothing, whatever its disk says
     D2  no peer goes back to an older version, nor from dead to alive at the same version
@@ -27,6 +28,7 @@ from msgspec import Struct
 from shoal.control.directory.config import DirectoryConfig
 from shoal.control.directory.machine import DirectoryMachine
 from shoal.control.directory.messages import (
+    EXPIRED,
     LIVE,
     Find,
     Found,
@@ -48,7 +50,7 @@ from shoal.kernel.events import Asked, Received, Started
 from shoal.kernel.keys import Key, short
 from shoal.kernel.time import SECOND, Instant
 from shoal.sim.checkers.checker import Checker, Violation
-from shoal.sim.node import UP, Node
+from shoal.sim.node import PAUSED, UP, Node
 
 __all__ = ["DirectoryChecker"]
 
@@ -65,6 +67,10 @@ _CUTS = ("partition", "isolate", "swizzle", "clog")
 #: With more peers, who holds what is counted every so many seconds.
 _PEERS_MANY = 100
 _COUNT_SECONDS = 10
+
+
+#: What a peer held: version and state, and when that was found.
+_Seen = tuple[Version, int, Instant]
 
 
 class _Truth:
@@ -86,10 +92,11 @@ class _Truth:
 class _Life:
     """One incarnation of an owner."""
 
-    __slots__ = ("ended", "incarnation", "records")
+    __slots__ = ("ended", "incarnation", "node", "records")
 
-    def __init__(self, incarnation: int) -> None:
-        self.incarnation = incarnation
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.incarnation = node.contact.incarnation
         self.records: dict[Ident, _Truth] = {}
         self.ended: Instant | None = None
 
@@ -114,7 +121,7 @@ class DirectoryChecker(Checker):
         self.config = config or DirectoryConfig()
         self._lives: dict[tuple[str, int], _Life] = {}
         #: What each running peer holds, as far as messages have said.
-        self._seen: dict[Node, dict[Ident, tuple[Version, int]]] = {}
+        self._seen: dict[Node, dict[Ident, _Seen]] = {}
         self._questions: dict[tuple[Node, int], _Question] = {}
         self._downs: dict[Node, Instant] = {}
         #: When peers were last cut off from each other.
@@ -128,7 +135,7 @@ class DirectoryChecker(Checker):
     def up(self, node: Node) -> None:
         if _machine(node) is None:
             return
-        self._lives[node.contact.name, node.contact.incarnation] = _Life(node.contact.incarnation)
+        self._lives[node.contact.name, node.contact.incarnation] = _Life(node)
         self._seen[node] = {}
 
     def down(self, node: Node) -> None:
@@ -216,16 +223,38 @@ class DirectoryChecker(Checker):
             ident = ident_of(item.record)
             entry, old = entries.get(ident), seen.get(ident)
             if entry is None:
-                # Not taken, or not remembered: then at least what was said must not be undone.
-                if old is not None and (item.version, item.state) > old:
-                    seen[ident] = (item.version, item.state)
+                # An end that is not remembered must not be undone all the same. A record that was
+                # not taken (it belongs elsewhere) was never held.
+                ended = item.state != LIVE
+                if ended and old is not None and (item.version, item.state) > old[:2]:
+                    seen[ident] = (item.version, item.state, self.world.now)
                 continue
             new = (entry.version, entry.state)
-            if old is not None and new < old:
-                if old[1] != LIVE and entry.state == LIVE:
-                    raise Violation("D1", f"{node.name} has {_say(ident)} back: {new} after {old}")
-                raise Violation("D2", f"{node.name} went from {old} back to {new} of {_say(ident)}")
-            seen[ident] = new
+            if old is not None and new < old[:2]:
+                if self._may_be(ident, entry.version, entry.state, old):
+                    continue
+                back, before = (entry.version, entry.state), old[:2]
+                if before[1] != LIVE and entry.state == LIVE:
+                    raise Violation(
+                        "D1", f"{node.name} has {_say(ident)} back: {back} after {before}"
+                    )
+                raise Violation(
+                    "D2", f"{node.name} went from {before} back to {back} of {_say(ident)}"
+                )
+            if old is None or new > old[:2]:
+                seen[ident] = (*new, self.world.now)
+
+    def _may_be(self, ident: Ident, version: Version, state: int, old: _Seen) -> bool:
+        """Whether an end that is forgotten by now may be followed by this: by another end; or, as
+        it had only run out, by the same record of an owner that has stood still and goes on."""
+        known, end, at = old
+        if end == LIVE or self.world.now - at <= self.config.tombstone_life:
+            return False
+        if state != LIVE:
+            return True
+        life = self._lives.get((ident.owner, version.incarnation))
+        truth = life.records.get(ident) if life is not None and life.ended is None else None
+        return end == EXPIRED and version == known and truth is not None and truth.published
 
     # Answers
 
@@ -311,7 +340,9 @@ class DirectoryChecker(Checker):
         for life, ident, truth in self._records():
             there = holders.get((ident, life.incarnation), ())
             ended = life.ended if life.ended is not None else truth.withdrawn
-            if ended is None and truth.published:
+            if ended is None and self._stands_still(life.node):
+                truth.holders = ()
+            elif ended is None and truth.published:
                 self._check_held(ident, truth, there)
             elif ended is not None and there and now > ended + over:
                 names = ", ".join(node.name for node in there)
@@ -322,6 +353,11 @@ class DirectoryChecker(Checker):
         for life in self._lives.values():
             for ident, truth in life.records.items():
                 yield life, ident, truth
+
+    def _stands_still(self, owner: Node) -> bool:
+        """Whether an owner is paused for so long that its records may run out."""
+        spare = self.config.suspect_lease - self.config.renew_period
+        return owner.state == PAUSED and self.world.now - owner.paused_at > spare
 
     def _check_held(self, ident: Ident, truth: _Truth, there: Sequence[Node]) -> None:
         now, copies = self.world.now, self.config.copies

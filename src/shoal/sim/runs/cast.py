@@ -70,5 +70,6 @@ def _checkers(scenario: Scenario) -> Sequence[Checker]:
     if "directory" in scenario.machines:
         found.append(DirectoryChecker(DirectoryConfig(**scenario.config.get("directory", {}))))
     if "gossip" in scenario.machines:
-        found.append(GossipChecker())
+        config = GossipConfig(**scenario.config.get("gossip", {}))
+        found.append(GossipChecker(removed_life_us=config.removed_life_us))
     return found

@@ -32,10 +32,11 @@ def shrink(
     cast: Cast,
     *,
     tries_max: int = 200,
+    validate_every: int = 16,
     say: Callable[[str], None] | None = None,
 ) -> tuple[Scenario, Outcome]:
     """The smallest scenario found, and how it fails; the given one if it does not fail."""
-    smallest, outcome = scenario, run(scenario, seed, cast)
+    smallest, outcome = scenario, run(scenario, seed, cast, validate_every=validate_every)
     if outcome.failure is None:
         return smallest, outcome
     sign = _sign(outcome)
@@ -44,7 +45,7 @@ def shrink(
         what, smaller = next(changes, ("", None))
         if smaller is None:
             break
-        tried = run(smaller, seed, cast)
+        tried = run(smaller, seed, cast, validate_every=validate_every)
         if tried.failure is not None and _sign(tried) == sign:
             smallest, outcome = smaller, tried
             changes = _smaller(smallest)

@@ -8,6 +8,7 @@ from shoal.control.directory.config import HAVE_BYTES_MAX, ITEM_BYTES_REST, Dire
 from shoal.control.directory.messages import Have, Push
 from shoal.control.directory.policy import INCARNATION_MAX
 from shoal.kernel.errors import LocalError
+from shoal.kernel.events import AWAY
 from shoal.kernel.time import SECOND
 from shoal.peer.messages import MESSAGES
 from shoal.wire.codec import Codec
@@ -39,6 +40,20 @@ def test_the_numbers_as_they_are_fit_together() -> None:
 def test_what_contradicts_itself_is_named(name: str, value: int, what: str) -> None:
     with pytest.raises(LocalError, match=what):
         replace(DirectoryConfig(), **{name: value}).check()
+
+
+def test_a_withdrawal_is_remembered_until_no_host_hands_on_what_was_before_it() -> None:
+    short = replace(
+        DirectoryConfig(),
+        renew_period=4 * SECOND,
+        lease=24 * SECOND,
+        suspect_lease=12 * SECOND,
+        beat_period=SECOND,
+        tombstone_life=24 * SECOND + AWAY,
+    )
+    short.check()
+    with pytest.raises(LocalError, match="hands on what waited"):
+        replace(short, tombstone_life=24 * SECOND + AWAY - 1).check()
 
 
 def test_the_largest_message_fits_a_frame() -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from shoal.host.disk import store as module
 from shoal.host.disk.store import Change, Store
 from shoal.kernel.errors import StorageError, UserError
+from tests.unit.host.disk.power import validate_store, validate_store_after_a_kill
 from tests.unit.host.disk.writer import changes_of
 
 
@@ -259,6 +260,17 @@ def test_a_loss_of_power_keeps_a_prefix(
     os.truncate(log_of(home), cut)
     survived = sum(end <= cut for end in ends) - 1
     assert stored(home) == states[survived]
+
+
+def test_H1_what_was_acknowledged_survives_a_loss_of_power_at_every_moment(tmp_path: Path) -> None:
+    """Between any two calls, with any of what was not synced lost, torn or kept."""
+    assert validate_store(tmp_path / "disk") > 20
+
+
+@pytest.mark.slow
+def test_H1_what_a_killed_process_left_unsynced_is_not_built_on(tmp_path: Path) -> None:
+    """Killed before each call of its life, started anew; then the power goes."""
+    assert validate_store_after_a_kill(tmp_path / "disk") > 25
 
 
 @pytest.mark.slow

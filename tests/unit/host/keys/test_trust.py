@@ -1,7 +1,10 @@
-"""Whom a host lets in, without a socket: TLS in memory, lists of revocations, renewed keys."""
+"""Whom a host lets in: TLS in memory, lists of revocations, renewed keys; then by whole hosts."""
 
+import asyncio
 import shutil
 import ssl
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from shoal.host.keys import authority
 from shoal.host.keys.trust import Identified, Trust
+from shoal.host.loop import Host
+from shoal.host.net.hello import Hello, Revocations
 from shoal.kernel.errors import RemoteError, UserError
+from tests.unit.host.keys.tls import connect, crl, validate_trust
+from tests.unit.host.net.raw import dialled, hello, trusted
+from tests.unit.host.setting import FAST, Call, eventually, running
 
 
 @pytest.fixture
@@ -23,28 +31,8 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def crl(folder: Path) -> bytes:
-    found = x509.load_pem_x509_crl((folder / "revoked.pem").read_bytes())
-    return found.public_bytes(Encoding.DER)
-
-
-def connect(listening: Trust, dialling: Trust) -> tuple[ssl.SSLObject, ssl.SSLObject]:
-    """Both ends after the handshake; what one writes the other reads."""
-    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = (
-        listening.listening.wrap_bio(up, down, server_side=True),
-        dialling.dialling.wrap_bio(down, up),
-    )
-    open_ends = list(ends)
-    for _ in range(10):
-        for end in tuple(open_ends):
-            try:
-                end.do_handshake()
-                open_ends.remove(end)
-            except ssl.SSLWantReadError:
-                pass
-    assert not open_ends
-    return ends
+def test_H3_only_members_that_were_not_revoked_are_let_in(tmp_path: Path) -> None:
+    validate_trust(tmp_path)
 
 
 def test_both_know_who_the_other_is(folder: Path) -> None:
@@ -81,6 +69,39 @@ def test_who_was_revoked_is_refused(folder: Path) -> None:
     authority.issue(folder, "p2")  # it may come back with a new one
     server, _ = connect(one, Trust(folder, "p2"))
     assert one.identify(server).name == "p2"
+
+
+def test_who_is_on_the_file_is_refused_at_once(folder: Path) -> None:
+    """Before anybody looks at the files, and before the list is stored and believed."""
+    one, two = Trust(folder, "p1"), Trust(folder, "p2")
+    one.learn(one.refresh() or b"")
+    server, _ = connect(one, two)
+    one.identify(server)
+    authority.revoke(folder, "p2")
+    for _ in range(2):
+        with pytest.raises(RemoteError, match="certificate of peer 'p2' was revoked"):
+            one.identify(server)
+    assert one.number == 1
+    found = one.refresh()  # it is still to be stored, and told to others
+    assert found == crl(folder)
+    assert one.refresh() is None
+    one.learn(found)
+    assert one.number == 2
+    with pytest.raises(RemoteError, match="was revoked"):
+        one.identify(server)
+
+
+def test_a_file_that_cannot_be_read_is_said_at_the_next_look(folder: Path) -> None:
+    """Whoever connects meanwhile is judged by what is known."""
+    one, two = Trust(folder, "p1"), Trust(folder, "p2")
+    one.learn(one.refresh() or b"")
+    server, _ = connect(one, two)
+    (folder / "revoked.pem").write_text("garbage", encoding="utf-8")
+    assert one.identify(server).name == "p2"
+    one.refresh()
+    assert "cannot be used" in one.complaint
+    one.refresh()
+    assert one.complaint == ""
 
 
 def test_a_revocation_is_not_forgotten(folder: Path) -> None:
@@ -156,3 +177,82 @@ def test_keys_that_cannot_be_used(folder: Path, damage: str) -> None:
     with pytest.raises(UserError) as raised:
         Trust(folder, "p1")
     assert raised.value.hint
+
+
+def names(host: Host) -> list[str]:
+    return [link.name for link in host.transport.view().links]
+
+
+@pytest.mark.slow
+def test_a_revocation_spreads_and_closes(tmp_path: Path) -> None:
+    """One peer is told by file; the others by the peers. Connections of the revoked one end."""
+    keys = tmp_path / "k"
+    authority.init(keys)
+    for name in ("p1", "p2", "p3"):
+        authority.issue(keys, name)
+
+    async def scene() -> None:
+        async with AsyncExitStack() as stack:
+            enter = stack.enter_async_context
+            a = await enter(running(tmp_path / "a", "p1", keys=keys))
+            b = await enter(running(tmp_path / "b", "p2", keys=keys / "peers" / "p2"))
+            c = await enter(running(tmp_path / "c", "p3", keys=keys / "peers" / "p3"))
+            await a.ask(Call(b.peer.me, "a"))
+            await c.ask(Call(b.peer.me, "c"))
+            authority.revoke(keys, "p3")
+            await eventually(lambda: names(b) == ["p1"], "p2 heard it from p1")
+            with pytest.raises(UserError, match="cannot reach p2"):
+                await c.ask(Call(b.peer.me, "again"))
+            with pytest.raises(UserError, match="cannot reach p3"):
+                await a.ask(Call(c.peer.me, "a"))
+
+    asyncio.run(scene())
+    stored = running(tmp_path / "b", "p2", keys=keys / "peers" / "p2")
+
+    async def after_a_restart() -> None:
+        async with stored as b, dialled(b.peer.me.address, trusted(keys, "p3")) as raw:
+            assert "was revoked" in (await raw.said())[0].reason
+
+    asyncio.run(after_a_restart())
+
+
+@pytest.mark.slow
+def test_who_knows_a_newer_list_is_asked_nothing_it_says_so(tmp_path: Path) -> None:
+    """The list goes to whoever says hello with a lower number."""
+    keys = tmp_path / "k"
+    authority.init(keys)
+    for name in ("p1", "p2", "p3"):
+        authority.issue(keys, name)
+    authority.revoke(keys, "p3")
+
+    async def scene() -> None:
+        context = trusted(keys, "p2")
+        async with (
+            running(tmp_path / "a", "p1", keys=keys) as a,
+            dialled(a.peer.me.address, context) as raw,
+        ):
+            raw.send(hello("p2", mesh=a.mesh or ""))
+            said = await raw.one()
+            assert isinstance(said, Hello)
+            assert said.revocations == 2
+            assert isinstance(await raw.one(), Revocations)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.slow
+def test_who_was_revoked_is_refused_at_its_next_connection(folder: Path, tmp_path: Path) -> None:
+    """By a host that will not look at its files for a long time."""
+
+    async def scene() -> None:
+        slow_look = replace(FAST, keys_refresh_s=1_000.0)
+        async with running(tmp_path / "a", "p1", keys=folder, host=slow_look) as a:
+            context = trusted(folder, "p2")
+            async with dialled(a.peer.me.address, context) as raw:
+                raw.send(hello("p2", mesh=a.mesh or ""))
+                await eventually(lambda: names(a) == ["p2"])
+            authority.revoke(folder, "p2")
+            async with dialled(a.peer.me.address, context) as raw:
+                assert "was revoked" in (await raw.said())[0].reason
+
+    asyncio.run(scene())

@@ -9,6 +9,25 @@ from shoal.host.net.gate import Gate
 CONFIG = replace(NetConfig(), strangers_max=3, strangers_per_address_max=2, accepts_burst=2.0)
 
 
+def validate_gate(kind: type[Gate]) -> None:
+    """H2: strangers come from three addresses, and go."""
+    gate = kind(CONFIG, 0.0)
+    admitted: list[str] = []
+    for number in range(60):
+        host = "abc"[number % 3]
+        if number % 4 == 3 and host in admitted:
+            admitted.remove(host)
+            gate.leave(host)
+        elif gate.admit(host):
+            admitted.append(host)
+        gate.validate()
+        assert gate.strangers == len(admitted), "H2: somebody is not counted"
+
+
+def test_H2_there_are_never_more_strangers_than_may_be() -> None:
+    validate_gate(Gate)
+
+
 def test_so_many_from_one_address_and_so_many_altogether() -> None:
     gate = Gate(CONFIG, 0.0)
     assert [gate.admit("a"), gate.admit("a"), gate.admit("a")] == [True, True, False]

@@ -12,6 +12,22 @@ def outbox(total: Total | None = None, **limits: int) -> Outbox:
     )
 
 
+def validate_outbox(kind: type[Outbox]) -> None:
+    """H4: two peers take little of what waits for them, and together it is too much."""
+    total = Total(bytes_max=150)
+    boxes = [kind(frames_max=3, bytes_max=100, total=total) for _ in range(2)]
+    for number in range(60):
+        box = boxes[number % 2]
+        box.put(b"x" * (number * 7 % 70 + 1))
+        if number % 5 == 0:
+            box.take(50)
+        box.validate()
+
+
+def test_H4_what_waits_is_bounded() -> None:
+    validate_outbox(Outbox)
+
+
 def test_in_order_and_together() -> None:
     one = outbox()
     for frame in (b"a", b"b", b"c"):
@@ -52,6 +68,7 @@ def test_bounds_hold(steps: list[int | None]) -> None:
             box.take(50)
         else:
             box.put(b"x" * size)
+        box.validate()
         assert len(box) <= 3
         assert box.bytes <= 100
         assert total.bytes == sum(one.bytes for one in boxes) <= 150

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from shoal.control.directory.messages import (
+    EXPIRED,
     WITHDRAWN,
     Find,
     Found,
@@ -278,9 +279,38 @@ def test_D2_a_version_that_goes_back_is_found(promise: str, *, back_alive: bool)
         newer = (Version(1, entry.version.counter + 5, entry.version.counter + 5), WITHDRAWN)
     else:
         newer = (Version(1, entry.version.counter + 5, entry.version.since), entry.state)
-    one.checker._seen[keeper][one.ident] = newer
-    with pytest.raises(Violation, match=f"{promise}: "):
-        one.checker._check_versions(keeper, (entry.item(now),))
+    for at in (now, now - 2 * one.mesh.config.tombstone_life):
+        one.checker._seen[keeper][one.ident] = (*newer, at)
+        with pytest.raises(Violation, match=f"{promise}: "):
+            one.checker._check_versions(keeper, (entry.item(now),))
+
+
+@pytest.mark.parametrize("ago", [0, 2])
+def test_D2_an_owner_that_stood_still_renews_what_had_run_out(ago: int) -> None:
+    """With the same version, once the end is forgotten; nobody else may, and not before."""
+    one = Checked()
+    keeper = one.keepers[0]
+    entry = one.mesh.machine(keeper).keeper.shelf.entries[one.ident]
+    at = one.mesh.world.now - ago * one.mesh.config.tombstone_life
+    one.checker._seen[keeper][one.ident] = (entry.version, EXPIRED, at)
+    items = (entry.item(one.mesh.world.now),)
+    if ago:
+        one.checker._check_versions(keeper, items)
+        one.checker._lives[one.owner.contact.name, one.owner.contact.incarnation].ended = 1
+    with pytest.raises(Violation, match="D1: "):
+        one.checker._check_versions(keeper, items)
+
+
+def test_R1_the_records_of_an_owner_that_stands_still_may_run_out() -> None:
+    """After a short pause they must be there; after a long one they have ended."""
+    one = Checked(lease=80 * SECOND)
+    one.mesh.run(5)
+    truth = next(truth for _, ident, truth in one.checker._records() if ident == one.ident)
+    one.mesh.world.pause(one.owner)
+    one.mesh.run(10)
+    assert truth.holders
+    one.mesh.run(80)
+    assert not truth.holders
 
 
 def test_D3_a_question_without_an_answer_is_found() -> None:
