@@ -5,8 +5,9 @@
 A child runs the mesh; tuples arrive and queries are added, altered and dropped while it runs; it
 is killed with SIGKILL, its JVM with it, and started again:
 
-    in step      while the files of a step are written and the step is not committed: the child is
-                 stopped, looked at, and killed only if that is so; what is pushed is sent again
+    in step      when files or dead letters of a step are written and the step is not committed:
+                 the child is stopped again and again, looked at, and killed if that is so; what
+                 was pushed last is sent again
     in command   up to 0.2 s after a command, which is not acknowledged
     after files  up to 0.2 s after tuples arrived, so mostly while they are read and answered
     anywhen      up to 4 s after it was ready
@@ -50,8 +51,9 @@ _REPOSITORY = Path(__file__).parents[2]
 KINDS = ("in step", "in command", "after files", "anywhen")
 #: Seconds that a child may take to start, or a command to be carried out.
 PATIENCE = 180.0
-#: Seconds that a step is waited for before more tuples are brought.
+#: Seconds that a step is waited for before more tuples are brought, and in all.
 STEP_WITHIN = 1.0
+STEP_PATIENCE = 900.0
 _WHERES = (
     "kwh > 3.5", "kwh > 1", "meter = 7", "meter = 9", "zone = 3 AND kwh > 0", "flag IS NOT TRUE",
     "name IN ('alpha', '東京')", "price > 10", "TRUE",
@@ -118,23 +120,23 @@ class Killing:
             self._bring(child)
             ends[kind](child)
         self.figures.kills += 1
-        self.figures.in_step += self._writing()
-        self.figures.undone += self._writing() or self._behind()
+        self.figures.in_step += self._amid_a_step()
+        self.figures.undone += self._amid_a_step() or self._behind()
 
     # How lives end
 
     def _in_step(self, child: "subprocess.Popen[str]") -> None:
         self._change(child, f"select {self._new_name()} TRUE")
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + STEP_PATIENCE
         while time.monotonic() < deadline:
             last = self._bring(child)
             until = time.monotonic() + STEP_WITHIN
             while time.monotonic() < until:
-                if self._writing() and self._stopped_while_writing(child):
+                if self._stopped_amid_a_step(child):
                     # As if the answer to what was pushed last had been lost on its way.
                     self.unsent = [last] if last.pushed else []
                     return
-                time.sleep(0.0005)
+                time.sleep(self._rng.uniform(0.0, 0.02))
         raise AssertionError("no step was met in time")
 
     def _in_command(self, child: "subprocess.Popen[str]") -> None:
@@ -228,17 +230,24 @@ class Killing:
             (self._source,) = (path for path in self._tables.glob("w-*") if not path.suffix)
             self._witness = Witness(self.folder / "root", self._source.name)
 
-    def _stopped_while_writing(self, child: "subprocess.Popen[str]") -> bool:
-        """Stop it; whether a step is still not committed. If it is, let it go on."""
+    def _stopped_amid_a_step(self, child: "subprocess.Popen[str]") -> bool:
+        """Stop it and look: a step is under way, and stays so; if none is, let it go on.
+
+        Looking first would not do: a step is quicker than a look and a signal on a busy machine.
+        """
         os.killpg(child.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, child.pid, os.WSTOPPED)
-        if self._writing():
+        if self._amid_a_step():
             return True
         os.killpg(child.pid, signal.SIGCONT)
         return False
 
-    def _writing(self) -> bool:
-        """Whether files of the present owner's next step are there without its commit."""
+    def _amid_a_step(self) -> bool:
+        """Whether files of the present owner's next step are there, or its dead letters."""
+        assert self._source is not None
+        buried = newest(self._source.with_name(f"{self._source.name}.dead"), "of").get("of", 0)
+        if buried > place_of(self._source)[1]:
+            return True
         return any(self._has_uncommitted(table) for table in self._tables.iterdir())
 
     def _has_uncommitted(self, table: Path) -> bool:
@@ -255,8 +264,10 @@ class Killing:
         if newest(self._source, "in/source").get("in/source", 0) < sent:
             return True
         key, head = f"in/{self._source.name}", self.witness.head
-        places = [newest(table, key) for table in self._tables.iterdir()]
-        return any(found[key] < head for found in places if found)
+        rows = [one for some in placed_rows(self.folder / "root").values() for one in some]
+        # What is cut is over: nobody runs a component for it.
+        served = {one.instance for one in rows if one.row.cut == FOREVER}
+        return any(newest(self._tables / name, key).get(key, 0) < head for name in served)
 
     @contextlib.contextmanager
     def _child(self) -> Iterator["subprocess.Popen[str]"]:
