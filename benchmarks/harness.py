@@ -64,22 +64,39 @@ class Options:
     keep: bool
     quick: bool
     only: tuple[str, ...]
+    plain_fair: bool = False
 
     def wants(self, part: str) -> bool:
         """Whether this part of a benchmark was asked for; without `--only` every part is."""
         return not self.only or part in self.only
 
 
-def parse_options(name: str, question: str, arguments: Sequence[str] | None = None) -> Options:
+def parse_options(
+    name: str, question: str, arguments: Sequence[str] | None = None, *, plain: bool = False
+) -> Options:
+    """What the command line asks of a benchmark; `plain`: it has plain Spark as a side."""
     parser = argparse.ArgumentParser(prog=f"benchmarks.{name}", description=question)
     parser.add_argument("--raw", type=Path, help="write every measurement to this CSV file")
     parser.add_argument("--keep", action="store_true", help="keep the result as the accepted one")
     parser.add_argument("--quick", action="store_true", help="a smoke run: figures do not count")
     parser.add_argument("--only", action="append", default=[], help="only this part; repeatable")
+    parser.set_defaults(plain_fair=False)
+    if plain:
+        parser.add_argument(
+            "--plain-fair",
+            action="store_true",
+            help="plain Spark's queries in pools of their own under FAIR scheduling",
+        )
     found = parser.parse_args(arguments)
-    if found.keep and found.quick:
-        parser.error("a quick run cannot be kept: leave out --keep")
-    return Options(raw=found.raw, keep=found.keep, quick=found.quick, only=tuple(found.only))
+    if found.keep and (found.quick or found.plain_fair):
+        parser.error("a run that is not the whole comparison cannot be kept: leave out --keep")
+    return Options(
+        raw=found.raw,
+        keep=found.keep,
+        quick=found.quick,
+        only=tuple(found.only),
+        plain_fair=found.plain_fair,
+    )
 
 
 @dataclass(slots=True)

@@ -87,6 +87,26 @@ def test_Q1_dropped_and_altered_rows_end_where_the_table_says(
         assert late > setting.mesh.results("cut", after=0).num_rows
 
 
+def test_Q1_a_drop_now_ends_what_an_older_version_still_owed(
+    tmp_path: Path, spark: "SparkSession"
+) -> None:
+    """In the component of the old text and in that of the new one, also after a restart."""
+    with Setting(tmp_path, spark, seed=41, lateness="1 hour") as setting:
+        setting.select({"same": "kwh > -9", "moved": "kwh > -9", "stays": "kwh > -9"})
+        setting.round(files=3, rows=100)
+        setting.alter("same", "kwh > 1")
+        setting.alter("moved", "meter = 7")
+        for name in ("same", "moved"):
+            setting.mesh.query(name).drop(now=True)
+        before = {name: setting.mesh.results(name, after=0).num_rows for name in ("same", "moved")}
+        setting.round(files=3, rows=100)
+        setting.reopen()
+        setting.round(files=3, rows=100)
+        for name, rows in before.items():
+            assert setting.mesh.results(name, after=0).num_rows == rows > 0
+        setting.check_intervals(setting.check())
+
+
 def test_Q1_a_name_that_is_used_again(tmp_path: Path, spark: "SparkSession") -> None:
     """A dropped query's name may be taken; the new one has none of the old one's results."""
     with Setting(tmp_path, spark, seed=31) as setting:

@@ -20,6 +20,7 @@ __all__ = [
     "deliver_instance",
     "deliveries",
     "into_of",
+    "sink_of",
     "to_console",
     "to_delta",
     "to_files",
@@ -47,11 +48,22 @@ def to_console(*, rows: int = 20, identity: bool = True) -> c.Sink:
     return c.Sink(kind="console", options={"rows": str(rows), "identity": _said(identity)})
 
 
+def sink_of(kind: str, options: Mapping[str, str]) -> c.Sink:
+    """The sink of a statement: a path in it begins where this process stands."""
+    given = {"identity": "true", **options}
+    if "path" in given:
+        given["path"] = _place(given["path"])
+    return c.Sink(kind=kind, options=given)
+
+
 def _sink(kind: str, *, path: str | Path, identity: bool, **options: str) -> c.Sink:
-    place = str(path)
-    if "://" not in place:
-        place = str(Path(place).expanduser().absolute())
+    place = _place(path)
     return c.Sink(kind=kind, options={"path": place, **options, "identity": _said(identity)})
+
+
+def _place(path: str | Path) -> str:
+    place = str(path)
+    return place if "://" in place else str(Path(place).expanduser().absolute())
 
 
 def _said(flag: bool) -> str:

@@ -6,6 +6,7 @@
     ReplaceRow        a query changes; from one instant on its new row counts, maybe elsewhere
     DropRow           a query ends
     SetKeep           a query looks at a smaller share of the tuples, or at all again
+    SetWeight         a query has another share of the peer's time
     Analyze           let the engine type an expression
     AddDeliveries     results of queries go to sinks, or go on with another version
     EndDelivery       a query has ended; its sink gets what is still due, and then no more
@@ -38,6 +39,7 @@ __all__ = [
     "ResumeDelivery",
     "Select",
     "SetKeep",
+    "SetWeight",
     "Sink",
     "Start",
     "Stop",
@@ -140,7 +142,11 @@ class AddRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceRow:
-    """End the query's newest row in one component and go on with `row`, maybe in another."""
+    """End the query's newest row in one component and go on with `row`, maybe in another.
+
+    What `SetKeep` said last goes on too: `row.keep` is not looked at. What the target refuses
+    leaves the old row as it was.
+    """
 
     source: str
     target: str
@@ -149,7 +155,10 @@ class ReplaceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropRow:
-    """End a query: what is due within the lateness still appears, unless `now`."""
+    """End a query: what is due within the lateness still appears, unless `now`.
+
+    With `now` nothing of any of its versions in this component is served after the next step.
+    """
 
     instance: str
     query: str
@@ -163,6 +172,15 @@ class SetKeep:
     instance: str
     query: str
     keep: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetWeight:
+    """Let a query weigh more or less where the peer has more to do than it can; 1.0 is usual."""
+
+    instance: str
+    query: str
+    weight: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +222,7 @@ Command = (
     | ReplaceRow
     | DropRow
     | SetKeep
+    | SetWeight
     | Analyze
     | AddDeliveries
     | EndDelivery

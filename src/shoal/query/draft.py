@@ -21,7 +21,7 @@ from shoal.kernel.errors import LocalError, UserError
 from shoal.query.canonical import conjuncts, normalise
 from shoal.query.catalog import StreamDef, quote
 from shoal.query.selection import Selection
-from shoal.query.signature import sign
+from shoal.query.signature import plan_of, sign
 from shoal.query.sql import parse
 from shoal.query.terms.tree import ColumnRef, Term, walk
 from shoal.query.terms.types import parse_type
@@ -57,11 +57,7 @@ class Draft:
 
     def resolve(self, types: Sequence[str]) -> Selection:
         """The selection, given the answers to `probe` in their order."""
-        typing = Typing(self.conjuncts, self.text)
-        if len(types) != len(typing.questions):
-            raise LocalError("a draft is resolved with one type for each question of its probe")
-        answers = dict(zip(typing.questions, map(_spell, types), strict=True))
-        typed = typing.typed(answers)
+        typed = self._typed(types)
         signature, parameters = sign(self.stream, typed, self.extra_functions)
         selection = Selection(
             stream=self.stream.name,
@@ -71,6 +67,17 @@ class Draft:
         )
         selection.validate()
         return selection
+
+    def plan(self, types: Sequence[str]) -> tuple[str, ...]:
+        """The canonical predicate, one text for each part that must be TRUE, for people."""
+        return plan_of(self._typed(types), self.extra_functions)
+
+    def _typed(self, types: Sequence[str]) -> tuple[Term, ...]:
+        typing = Typing(self.conjuncts, self.text)
+        if len(types) != len(typing.questions):
+            raise LocalError("a draft is resolved with one type for each question of its probe")
+        answers = dict(zip(typing.questions, map(_spell, types), strict=True))
+        return typing.typed(answers)
 
     def refusal(self, message: str) -> UserError:
         """What to tell the person whose predicate Spark cannot analyze, given Spark's message."""

@@ -2,7 +2,6 @@
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -20,7 +19,3 @@ class Bench:
     root: Root
     rosters: Rosters
     commits: Executor
-
-    @property
-    def staging(self) -> Path:
-        return self.root.path / "tables" / "_staging"

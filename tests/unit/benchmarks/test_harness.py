@@ -114,9 +114,14 @@ def test_rows_of_different_cases_share_one_table(tmp_path) -> None:
         ]
 
 
-def test_a_quick_run_is_not_kept(capsys) -> None:
+def test_a_run_that_is_not_the_comparison_is_not_kept(capsys) -> None:
     with pytest.raises(SystemExit):
         parse_options("example", "?", ["--keep", "--quick"])
+    with pytest.raises(SystemExit):
+        parse_options("example", "?", ["--keep", "--plain-fair"], plain=True)
+    with pytest.raises(SystemExit):
+        parse_options("example", "?", ["--plain-fair"])
+    assert parse_options("example", "?", ["--plain-fair"], plain=True).plain_fair
     assert "cannot be kept" in capsys.readouterr().err
 
 

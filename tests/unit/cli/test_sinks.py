@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import shoal
-from shoal.cli.sinks import deliver_instance, deliveries, into_of
+from shoal.cli.sinks import deliver_instance, deliveries, into_of, sink_of
 from shoal.dataplane import commands as c
 from shoal.kernel.errors import UserError
 from shoal.query.catalog import Column, StreamDef
@@ -22,6 +22,17 @@ def test_paths_are_made_absolute_where_the_program_stands(
     assert shoal.to_jsonl("out/x.jsonl").options["path"] == str(tmp_path / "out/x.jsonl")
     assert shoal.to_delta("~/t").options["path"] == str(tmp_path / "ada/t")
     assert shoal.to_delta("s3://bucket/t").options["path"] == "s3://bucket/t"
+
+
+def test_a_statement_says_the_same_as_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert sink_of("jsonl", {"path": "x.jsonl"}) == shoal.to_jsonl("x.jsonl")
+    said = {"path": "~/f", "format": "csv", "identity": "false"}
+    assert sink_of("files", said) == shoal.to_files("~/f", format="csv", identity=False)
+    assert sink_of("console", {"rows": "3"}) == shoal.to_console(rows=3)
+    assert sink_of("delta", {"path": "s3://bucket/t"}) == shoal.to_delta("s3://bucket/t")
 
 
 def test_every_kind_can_be_opened_as_it_is_said(tmp_path: Path) -> None:

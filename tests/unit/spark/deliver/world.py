@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from shoal.dataplane import commands as c
+from shoal.dataplane.progress import Progress
 from shoal.dataplane.reports import Report
 from shoal.dataplane.scheduler import Scheduler
 from shoal.log.root import Root
@@ -56,6 +57,7 @@ class World:
     def __init__(self, root: Path) -> None:
         self.root = Root.open(root)
         self.reports: list[Report] = []
+        self.progress = Progress()
         self.now = SECOND
         self.log: list[int] = []
         self._writers: dict[str, Writer] = {}
@@ -97,7 +99,11 @@ class World:
     def crew(self) -> Crew:
         if self._crew is None:
             self._crew = Crew(
-                self.root, Scheduler(), feed_of=self._feed, report=self.reports.append
+                self.root,
+                Scheduler(),
+                self.progress,
+                feed_of=self._feed,
+                report=self.reports.append,
             )
             self._crew.answer(c.Start(component=c.Deliver(instance=GROUP), weight=1.0))
         return self._crew
@@ -164,7 +170,7 @@ class World:
 
     def view(self, query: str) -> Any:
         """The picture of a delivery that is not well; None if it is."""
-        found = [v for v in self.crew.views() if v.instance == f"{GROUP}/{query}"]
+        found = [v for v in self.crew.views(self.now) if v.instance == f"{GROUP}/{query}"]
         return found[0] if found else None
 
     def expected(self, query: str, *, table: str = TABLE) -> list[Row]:

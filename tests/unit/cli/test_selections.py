@@ -1,0 +1,110 @@
+"""From a text to its selection; what is kept of a query, and which stream it reads."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from shoal.cli.selections import Selections, Wishes, reads, stream_instance
+from shoal.cli.unfinished import row_of
+from shoal.dataplane import commands as c
+from shoal.kernel.errors import UserError
+from shoal.query.catalog import SourceDef
+from tests.property.streams import READINGS
+from tests.unit.cli.engine import CELLS, HOT, HOTTER, SEVEN
+
+
+class Asked:
+    """Answers probes, and counts them."""
+
+    def __init__(self) -> None:
+        self.probes: list[str] = []
+
+    def __call__(self, command: c.Command) -> Mapping[str, object]:
+        assert isinstance(command, c.Analyze)
+        self.probes.append(command.probe)
+        return {"cells": tuple(CELLS[command.probe])}
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return Asked()
+
+
+@pytest.fixture
+def selections(asked: Asked) -> Selections:
+    return Selections({"readings": READINGS}, asked, functions=())
+
+
+def test_queries_that_differ_in_constants_ask_once(selections: Selections, asked: Asked) -> None:
+    first, second = selections.parse(HOT), selections.parse(HOTTER)
+    assert first.signature == second.signature
+    assert (first.parameters, second.parameters) == ((3.5,), (4.5,))
+    assert len(asked.probes) == 1
+    assert selections.instance(first) == selections.instance(second)
+    assert selections.instance(selections.parse(SEVEN)) != selections.instance(first)
+
+
+def test_the_same_query_over_another_definition_is_another_component(
+    selections: Selections, asked: Asked
+) -> None:
+    elsewhere = replace(READINGS, lateness=0)
+    assert stream_instance(elsewhere) != stream_instance(READINGS)
+    other = Selections({"readings": elsewhere}, asked, functions=())
+    assert other.instance(other.parse(HOT)) != selections.instance(selections.parse(HOT))
+
+
+def test_a_stream_is_found_whatever_its_case(selections: Selections) -> None:
+    assert selections.stream("ReadingS") is READINGS
+    with pytest.raises(UserError, match="stream nobody is not known") as raised:
+        selections.stream("nobody")
+    assert raised.value.detail == "streams: readings"
+    assert raised.value.hint
+
+
+def test_what_is_kept_of_a_query(selections: Selections) -> None:
+    found = selections.parse(HOT)
+    wishes = Wishes(keep=0.5, weight=2.0, within=7, loss=0.25)
+    body = selections.body(HOT, found, owner="me", version=3, wishes=wishes)
+    assert (body["text"], body["owner"], body["version"]) == (HOT, "me", 3)
+    assert body["input"] == stream_instance(READINGS)
+    (piece,) = body["pieces"]
+    assert piece == {"instance": body["instance"], "version": 3, "columns": ["ts", "kwh"]}
+    assert Wishes.of(body) == wishes
+    row = row_of("hot", found, body)
+    assert (row.identity, row.parameters, row.keep, row.weight) == (("hot", 3), (3.5,), 0.5, 2.0)
+
+
+def test_queries_of_older_roots_have_no_bounds() -> None:
+    assert Wishes.of({"keep": 1.0, "weight": 2.0}) == Wishes(weight=2.0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Wishes(weight=0.0),
+        Wishes(weight=float("nan")),
+        Wishes(weight=float("inf")),
+        Wishes(loss=-0.1),
+        Wishes(loss=1.0),
+        Wishes(within=0),
+    ],
+)
+def test_impossible_wishes_are_refused(wrong: Wishes) -> None:
+    with pytest.raises(UserError) as raised:
+        wrong.validate()
+    assert raised.value.detail
+    assert raised.value.hint
+
+
+def test_which_stream_a_query_reads(selections: Selections) -> None:
+    """Not one that has taken its name since."""
+    found = selections.parse(HOT)
+    body = selections.body(HOT, found, owner="me", version=1, wishes=Wishes())
+    assert reads(body, READINGS)
+    assert not reads(body, None)
+    assert not reads(body, replace(READINGS, name="other"))
+    changed = replace(READINGS, source=SourceDef(kind="rate", options={"rows_per_second": "1"}))
+    assert not reads(body, changed)
+    del body["input"]
+    assert reads(body, changed), "of an older root"
