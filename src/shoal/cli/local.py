@@ -427,7 +427,8 @@ class Mesh:
         """A query's results, also of its earlier versions, in order."""
         body = self._catalog.history("queries", name)[-1].body
         stream = self._stream_of(body)
-        return read_rows(self._root, name, body["pieces"], stream, after=after)
+        pieces = body["pieces"]
+        return read_rows(self._root, name, pieces, stream, after=after, session=self._session)
 
     # Inside
 
