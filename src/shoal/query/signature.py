@@ -45,11 +45,18 @@ _BOUNDS = {
 
 
 def sign(
-    stream: StreamDef, conjuncts: tuple[Term, ...], extra_functions: tuple[str, ...]
+    stream: StreamDef,
+    conjuncts: tuple[Term, ...],
+    extra_functions: tuple[str, ...],
+    *,
+    first: tuple[Term, ...] = (),
 ) -> tuple[Signature, tuple[Value, ...]]:
-    """The signature of typed conjuncts, and their constants in the order of its holes."""
+    """The signature of typed conjuncts, and their constants in the order of its holes.
+
+    Those in `first` come before all others, in their own order.
+    """
     safe = Safe(extra_functions)
-    parts, holes, parameters = _emptied(conjuncts, safe)
+    parts, holes, parameters = _emptied(conjuncts, safe, first)
     where = " AND ".join(show(part) for part in parts) or "TRUE"
     source = f"{stream.name}@{key_of(stream.canonical_name)[:12]}"
     signature = Signature(
@@ -71,13 +78,16 @@ def plan_of(conjuncts: tuple[Term, ...], extra_functions: tuple[str, ...]) -> tu
     return tuple(show(part) for part in parts)
 
 
-def _emptied(conjuncts: tuple[Term, ...], safe: Safe) -> tuple[list[Term], list[Hole], list[Value]]:
+def _emptied(
+    conjuncts: tuple[Term, ...], safe: Safe, first: tuple[Term, ...] = ()
+) -> tuple[list[Term], list[Hole], list[Value]]:
     """The conjuncts in order and without constants, the holes, and what was in them."""
     # What may throw whatever is done comes last: what can spare it a tuple comes before.
     order = {part: (safe.may_throw(part), show(part), _constants(part)) for part in conjuncts}
     holes: list[Hole] = []
     parameters: list[Value] = []
-    parts = [_take_out(part, holes, parameters) for part in sorted(order, key=lambda p: order[p])]
+    ranked = (*first, *sorted(order, key=lambda part: order[part]))
+    parts = [_take_out(part, holes, parameters) for part in ranked]
     return parts, holes, parameters
 
 

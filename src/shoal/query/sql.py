@@ -9,7 +9,7 @@ The parser is sqlglot's, made plain: it builds no functions (ours is the list) a
 TRY_CAST.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ from shoal.query.sql_terms import Reader, refuse
 from shoal.query.sql_tokens import SPARK, check_text, first_line, tokens_of
 from shoal.query.terms.tree import Term
 
-__all__ = ["TEXT_MAX", "Parsed", "parse", "stream_of"]
+__all__ = ["TEXT_MAX", "Parsed", "parse", "stream_of", "tree_of"]
 
 #: Characters of a query; an IN list of a few thousand constants fits.
 TEXT_MAX = 65_536
@@ -98,17 +98,32 @@ def parse(text: str, stream: StreamDef, extra_functions: tuple[str, ...]) -> Par
     return Parsed(columns=columns, where=reader.term(where.this, depth=0) if where else None)
 
 
-def _select(text: str) -> exp.Select:
+def tree_of(
+    text: str,
+    *,
+    firsts: tuple[TokenType, ...],
+    possible: str,
+    prepare: Callable[[str, list[Token]], list[Token]] | None = None,
+) -> Any:
+    """The one tree of a text that begins with one of these; `prepare` may change its tokens."""
     check_text(text, kind="query", characters_max=TEXT_MAX)
-    tokens = tokens_of(text, kind="query", hint=_POSSIBLE)
-    if not tokens or tokens[0].token_type != TokenType.SELECT:
+    tokens = tokens_of(text, kind="query", hint=possible)
+    if not tokens or tokens[0].token_type not in firsts:
         first = tokens[0].text if tokens else ""
-        raise UserError(f"a query cannot begin with {first!r}", hint=_POSSIBLE, line=1, column=1)
-    trees = [tree for tree in _trees(text, tokens) if tree is not None]
-    if len(trees) != 1 or not isinstance(trees[0], exp.Select):
-        kind = type(trees[0]).__name__.upper() if len(trees) == 1 else "several statements"
+        raise UserError(f"a query cannot begin with {first!r}", hint=possible, line=1, column=1)
+    tokens = prepare(text, tokens) if prepare is not None else tokens
+    trees = [tree for tree in _trees(text, tokens, possible) if tree is not None]
+    if len(trees) != 1:
+        what = "a query cannot be several statements" if trees else "there is no query"
+        raise UserError(what, hint=possible, line=1, column=1)
+    return trees[0]
+
+
+def _select(text: str) -> exp.Select:
+    select = tree_of(text, firsts=(TokenType.SELECT,), possible=_POSSIBLE)
+    if not isinstance(select, exp.Select):
+        kind = type(select).__name__.upper()
         raise UserError(f"a query cannot be {kind}", hint=_POSSIBLE)
-    select = trees[0]
     for name, value in select.args.items():
         if value and name not in ("expressions", "from_", "where"):
             clause = _CLAUSES.get(name, name.upper())
@@ -117,7 +132,7 @@ def _select(text: str) -> exp.Select:
     return select
 
 
-def _trees(text: str, tokens: list[Token]) -> list[Any]:
+def _trees(text: str, tokens: list[Token], possible: str) -> list[Any]:
     parser = _PlainParser(dialect=SPARK, error_level=ErrorLevel.IMMEDIATE)
     try:
         return list(parser.parse(tokens, text))
@@ -134,12 +149,12 @@ def _trees(text: str, tokens: list[Token]) -> list[Any]:
         raise UserError(
             "query cannot be read",
             detail=plain,
-            hint=_POSSIBLE,
+            hint=possible,
             line=known.get("line"),
             column=_column(known),
         ) from None
     except Exception as error:  # noqa: BLE001 - whatever it trips over, the text is to blame
-        raise UserError("query cannot be read", detail=first_line(error), hint=_POSSIBLE) from None
+        raise UserError("query cannot be read", detail=first_line(error), hint=possible) from None
 
 
 def _column(known: Mapping[str, Any]) -> int | None:
