@@ -2,7 +2,8 @@
 
 A benchmark states its question, measures every case in interleaved repeats (A B A B A B),
 keeps each measurement as a raw row, reduces them to *keys* (mostly ratios, each the median of
-its repeats), holds the keys against their *bars*, and ends with one line of JSON.
+its repeats), holds the keys against their *bars*, and ends with one line of JSON, which has each
+key at its top too.
 
     bench = Bench("sharing", "what does one more query cost?", bars=(Bar(...), ...))
     bench.row(case="plain 5", repeat=1, cpu_seconds=8.4, files=10)
@@ -28,7 +29,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = ["Bar", "Bench", "Options", "interleaved", "least_squares_slope", "parse_options"]
+__all__ = [
+    "Bar",
+    "Bench",
+    "Options",
+    "columns",
+    "interleaved",
+    "last_line",
+    "least_squares_slope",
+    "machine",
+    "parse_options",
+    "write_rows",
+]
 
 REPEATS = 3
 _RESULTS = Path(__file__).parent / "results"
@@ -112,6 +124,7 @@ class Bench:
     _rows: list[Mapping[str, Value]] = field(default_factory=list)
     _keys: dict[str, float] = field(default_factory=dict)
     _spread: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _tables: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.say(f"{self.name}: {self.question}")
@@ -135,6 +148,10 @@ class Bench:
         self._keys[name] = statistics.median(repeats)
         self._spread[name] = (min(repeats), max(repeats))
 
+    def table(self, name: str, cells: Mapping[str, Any]) -> None:
+        """Figures that belong together, by label: part of the result, beside the keys."""
+        self._tables[name] = cells
+
     def value(self, name: str) -> float:
         return self._keys[name]
 
@@ -154,7 +171,7 @@ class Bench:
         missing = [] if self.options.only else self._missing()
         if missing:
             self.say(f"not measured: {', '.join(missing)}")
-        self.say(json.dumps(result, sort_keys=True))
+        self.say(last_line(result))
         return 1 if missing else 0
 
     def _missing(self) -> list[str]:
@@ -172,13 +189,14 @@ class Bench:
                 name: bar.met(self._keys[name]) for name, bar in bars.items() if name in self._keys
             },
             "machine": machine(),
+            **self._tables,
         }
 
     def _merged(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """The kept result with the keys of a run of some parts in place of its own."""
         path = self.results / f"{self.name}.json"
         kept = json.loads(path.read_text()) if path.exists() else {}
-        merged = dict(result)
+        merged = {**kept, **result}
         for name in ("keys", "spread", "bars", "met"):
             merged[name] = {**kept.get(name, {}), **result[name]}
         return merged
@@ -211,6 +229,15 @@ class Bench:
                 )
             )
         return columns(lines)
+
+
+def last_line(result: Mapping[str, Any]) -> str:
+    """A result as one line of JSON, with its keys at the top as well: they are what is read."""
+    keys = result["keys"]
+    double = [name for name in keys if name in result]
+    if double:
+        raise ValueError(f"names of keys that a result has itself: {', '.join(double)}")
+    return json.dumps({**keys, **result}, sort_keys=True)
 
 
 def interleaved(cases: Sequence[Case], *, repeats: int = REPEATS) -> Iterator[tuple[int, Case]]:
