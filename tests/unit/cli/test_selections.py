@@ -10,8 +10,10 @@ from shoal.cli.unfinished import row_of
 from shoal.dataplane import commands as c
 from shoal.kernel.errors import UserError
 from shoal.query.catalog import SourceDef
+from shoal.query.windows.draft import parse_query
+from tests.property.spark_types import query_answers
 from tests.property.streams import READINGS
-from tests.unit.cli.engine import CELLS, HOT, HOTTER, SEVEN
+from tests.unit.cli.engine import CELLS, HOT, HOTTER, SEVEN, TWICE
 
 
 class Asked:
@@ -63,7 +65,7 @@ def test_a_stream_is_found_whatever_its_case(selections: Selections) -> None:
 
 
 def test_what_is_kept_of_a_query(selections: Selections) -> None:
-    found = selections.parse(HOT)
+    found = selections.read(HOT)
     wishes = Wishes(keep=0.5, weight=2.0, within=7, loss=0.25)
     body = selections.body(HOT, found, owner="me", version=3, wishes=wishes)
     assert (body["text"], body["owner"], body["version"]) == (HOT, "me", 3)
@@ -71,8 +73,32 @@ def test_what_is_kept_of_a_query(selections: Selections) -> None:
     (piece,) = body["pieces"]
     assert piece == {"instance": body["instance"], "version": 3, "columns": ["ts", "kwh"]}
     assert Wishes.of(body) == wishes
-    row = row_of("hot", found, body)
+    row = row_of("hot", found.selection, body)
     assert (row.identity, row.parameters, row.keep, row.weight) == (("hot", 3), (3.5,), 0.5, 2.0)
+
+
+def test_a_select_list_that_computes_is_kept_with_its_piece(selections: Selections) -> None:
+    """And is no part of what the query shares with others."""
+    found = selections.read(TWICE)
+    body = selections.body(TWICE, found, owner="me", version=1, wishes=Wishes())
+    assert body["columns"] == ["ts", "twice"]
+    (piece,) = body["pieces"]
+    assert piece["columns"] == ["ts", "kwh"]
+    assert [(name, type_) for name, _, type_ in piece["outputs"]] == [
+        ("ts", "TIMESTAMP"),
+        ("twice", "DOUBLE"),
+    ]
+    assert body["instance"] == selections.instance(selections.parse(HOT))
+    assert row_of("hot", found.selection, body).columns == ("ts", "kwh")
+
+
+def test_a_windowed_query_is_told_apart() -> None:
+    text = "SELECT zone, count(*) AS n FROM readings [RANGE 1 MINUTE] GROUP BY zone"
+    draft = parse_query(text, READINGS)
+    cells = {"cells": tuple(query_answers(draft))}
+    selections = Selections({"readings": READINGS}, lambda _: cells, functions=())
+    with pytest.raises(UserError, match="aggregates or windows cannot be run yet"):
+        selections.parse(text)
 
 
 def test_queries_of_older_roots_have_no_bounds() -> None:
@@ -99,7 +125,7 @@ def test_impossible_wishes_are_refused(wrong: Wishes) -> None:
 
 def test_which_stream_a_query_reads(selections: Selections) -> None:
     """Not one that has taken its name since."""
-    found = selections.parse(HOT)
+    found = selections.read(HOT)
     body = selections.body(HOT, found, owner="me", version=1, wishes=Wishes())
     assert reads(body, READINGS)
     assert not reads(body, None)

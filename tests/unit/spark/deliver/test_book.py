@@ -80,14 +80,26 @@ def test_a_book_from_before_select_lists_can_be_read(
     log = numbered.NumberedLog(tmp_path)
     log.claim(1)
     added = {
-        "delivery": "a-1", "query": "a", "kind": "jsonl", "options": {"path": "/x"},
-        "table": "t", "timestamp": "ts", "position": 4, "version": 1,
+        "delivery": "a-1",
+        "query": "a",
+        "kind": "jsonl",
+        "options": {"path": "/x"},
+        "table": "t",
+        "timestamp": "ts",
+        "position": 4,
+        "version": 1,
         "columns": [["a", "INT"]],
     }
     log.append([{"add": [added]}])
     account = {
-        "number": 1, "delivery": "a-1", "query": "a", "kind": "jsonl",
-        "options": {"path": "/x"}, "place": None, "plan": None, "ending": False,
+        "number": 1,
+        "delivery": "a-1",
+        "query": "a",
+        "kind": "jsonl",
+        "options": {"path": "/x"},
+        "place": None,
+        "plan": None,
+        "ending": False,
         "pieces": [["t", 4, "ts", [[1, [["a", "INT"]]]]]],
     }
     book = Book(tmp_path)
