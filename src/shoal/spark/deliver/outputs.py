@@ -19,6 +19,7 @@ from shoal.dataplane.projection import Projection
 from shoal.kernel.errors import LocalError, UserError
 from shoal.log.types import arrow_type
 from shoal.query.windows.plan import Output
+from shoal.spark.outcome import first_words
 
 __all__ = ["Computing", "computed"]
 
@@ -53,10 +54,9 @@ def _made(
     try:
         found = frame.select(f.col(f"s.{_ROW}"), *wanted).toArrow()
     except PySparkException as error:
-        lines = str(error).strip().splitlines()
         raise UserError(
             "the select list of a query cannot be computed",
-            detail=lines[0][:300] if lines else repr(error),
+            detail=first_words(error),
             hint="a function that raises can be wrapped, or left out of the select list",
         ) from error
     found = found.sort_by(_ROW)
