@@ -5,6 +5,7 @@ at all and sums that overflow, in random chunks (from one tuple each to all in o
 stages and from tuples that pass through. DuckDB judges where it has the function.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,24 +69,32 @@ class Case:
 
 
 def cases(type_: str) -> list[Case]:
+    """Every call whose first argument may have this type, with and without FILTER."""
+    calls = [
+        (function, fixed, where)
+        for function, known in AGGREGATES.items()
+        for fixed in ([(0.0,), (0.5,), (0.97,)] if known.least else [()])
+        for where in ("", FILTER)
+    ]
     found: list[Case] = []
-    for function, known in AGGREGATES.items():
-        types = [type_, "INT"][: len(known.kinds)]
-        arguments = tuple(
-            Argument(text=text, type=kind)
-            for text, kind in zip(("s.`x`", "s.`y`"), types, strict=False)
-        )
-        for fixed in [(0.0,), (0.5,), (0.97,)] if known.least else [()]:
-            for where in ("", FILTER):
-                try:
-                    made = measure(
-                        function, arguments, name=f"a{len(found)}", where=where, fixed=fixed
-                    )
-                except UserError:
-                    continue
-                case = Case(function=function, filtered=bool(where), fixed=fixed, measure=made)
-                found.append(case)
+    for function, fixed, where in calls:
+        made = made_of(function, type_, name=f"a{len(found)}", where=where, fixed=fixed)
+        if made is not None:
+            case = Case(function=function, filtered=bool(where), fixed=fixed, measure=made)
+            found.append(case)
     return found
+
+
+def made_of(
+    function: str, type_: str, *, name: str, where: str, fixed: tuple[float, ...]
+) -> Measure | None:
+    """The measure of a call; None if it takes no argument of this type."""
+    both = (Argument(text="s.`x`", type=type_), Argument(text="s.`y`", type="INT"))
+    arguments = both[: len(AGGREGATES[function].kinds)]
+    try:
+        return measure(function, arguments, name=name, where=where, fixed=fixed)
+    except UserError:
+        return None
 
 
 # Data
@@ -291,12 +300,13 @@ def test_partials_give_what_spark_gives_over_the_whole(spark: SparkSession, type
     for path, table_of in (("chunks", paths.chunks), ("tuples", paths.tuples)):
         results = by_group(table_of)
         assert len(results) == 4 * len(expected)
-        for (group, trial), row in results.items():
-            for case in found:
-                if case.measure.name in row:
-                    judge = Judge(case=case, type=type_, rows=groups[group, 0])
-                    told = f"{path} {group} {trial} {case.text(case.function)}"
-                    judge.check(row[case.measure.name], expected[group, 0], told)
+        simple = [case for case in found if case.measure.name in table_of.column_names]
+        assert len(simple) >= len(found) / 2
+        pairs = itertools.product(results.items(), simple)
+        for ((group, trial), row), case in pairs:
+            judge = Judge(case=case, type=type_, rows=groups[group, 0])
+            told = f"{path} {group} {trial} {case.text(case.function)}"
+            judge.check(row[case.measure.name], expected[group, 0], told)
     compare_with_duckdb(data, type_, found, by_group(paths.chunks), groups)
 
 

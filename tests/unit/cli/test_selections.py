@@ -1,6 +1,6 @@
 """From a text to its selection; what is kept of a query, and which stream it reads."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -134,3 +134,48 @@ def test_which_stream_a_query_reads(selections: Selections) -> None:
     assert not reads(body, changed)
     del body["input"]
     assert reads(body, changed), "of an older root"
+
+
+#: What a query shows, by its text; what is refused says why.
+LISTS = """
+SELECT kwh, ts FROM readings
+SELECT * FROM readings WHERE meter = 7
+SELECT kwh AS energy, ts AS kwh FROM readings
+SELECT kwh * 2 AS double_kwh, upper(name) AS n, ts FROM readings WHERE zone = 3
+SELECT Kwh, `größe` AS `grö-ße`, readings.ts FROM readings
+SELECT 1 AS one, 'it''s' AS text, TRUE AS yes, DATE '2024-02-29' AS day FROM readings
+SELECT meter / zone AS ratio, total + 1 AS next, price * 1.5 AS dear FROM readings
+SELECT CASE WHEN kwh > 5 THEN 'high' ELSE name END AS level FROM readings
+SELECT CAST(name AS INT) AS number, TRY_CAST(name AS INT) AS same FROM readings
+SELECT coalesce(zone, meter, -1) AS c, kwh IS NULL AS missing FROM readings
+SELECT z + 1 AS zz FROM (SELECT zone * 2 AS z, meter FROM readings) WHERE meter > 3
+WITH hot AS (SELECT ts, kwh - 1 AS over FROM readings WHERE kwh > 1) SELECT over FROM hot
+SELECT kwh + 1 FROM readings
+SELECT kwh, kwh FROM readings
+SELECT kwh, meter AS KWH FROM readings
+SELECT meter AS _id FROM readings
+SELECT NULL AS nothing FROM readings
+SELECT rand() AS r FROM readings
+"""
+
+
+def test_select_lists(golden: Callable[[str, str], None]) -> None:
+    shown = []
+    for text in LISTS.strip().splitlines():
+        shown += [text, "----", *(f"  {line}" for line in said_of(text)), ""]
+    golden("query/shown/select_lists.txt", "\n".join(shown))
+
+
+def said_of(text: str) -> list[str]:
+    def analyzed(command: c.Command) -> Mapping[str, object]:
+        return {"cells": tuple(query_answers(parse_query(text, READINGS)))}
+
+    selections = Selections({"readings": READINGS}, analyzed, functions=())
+    try:
+        found = selections.read(text)
+    except UserError as error:
+        return str(error).splitlines()
+    projection = selections.projection(found)
+    read = ", ".join(f"{column.name} {column.type}" for column in projection.columns)
+    outputs = [f"{one.name} {one.type} = {one.expression}" for one in projection.outputs]
+    return [f"reads {read}", *(outputs or ["shows them as they are"])]
