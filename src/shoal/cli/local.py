@@ -27,7 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 from shoal.cli.query import Query
-from shoal.cli.results import read_rows
+from shoal.cli.results import projection_of, read_rows
 from shoal.cli.resume import resume
 from shoal.cli.running import Running
 from shoal.cli.selections import Selections, Wishes, reads, stream_instance
@@ -36,6 +36,7 @@ from shoal.cli.sources import Pushed
 from shoal.cli.statements.run import Result, run
 from shoal.cli.unfinished import row_of
 from shoal.dataplane import commands as c
+from shoal.dataplane.projection import agree
 from shoal.dataplane.reports import EngineView, Report
 from shoal.dataplane.rows import RosterRow
 from shoal.kernel.errors import LocalError, ShoalError, UserError
@@ -44,7 +45,7 @@ from shoal.kernel.time import parse_duration, parse_instant
 from shoal.log.catalog import Catalog, Definition
 from shoal.log.root import Root
 from shoal.query.catalog import SourceDef, StreamDef, parse_schema
-from shoal.query.selection import Selection
+from shoal.query.windows.plan import Projected
 from shoal.spark.engine import SparkEngine, wall_clock
 from shoal.spark.session import Session, build, check, running
 
@@ -261,8 +262,8 @@ class Mesh:
         bound = None if within is None else parse_duration(within)
         wishes = Wishes(keep=keep, weight=weight, within=bound, loss=loss)
         wishes.validate()
-        parse = self.selections.parse
-        parsed = [(check_name("query", name), sql, parse(sql)) for name, sql in queries]
+        read = self.selections.read
+        parsed = [(check_name("query", name), sql, read(sql)) for name, sql in queries]
         versions = {name: self._next_version(name) for name, _, _ in parsed}
         bodies = {
             name: {
@@ -281,13 +282,13 @@ class Mesh:
             )
         rows: dict[str, list[RosterRow]] = {}
         for name, _, found in parsed:
-            row = row_of(name, found, bodies[name])
-            rows.setdefault(self.selections.instance(found), []).append(row)
-        selections = {self.selections.instance(found): found for _, _, found in parsed}
+            row = row_of(name, found.selection, bodies[name])
+            rows.setdefault(str(bodies[name]["instance"]), []).append(row)
+        selections = {bodies[name]["instance"]: found.selection for name, _, found in parsed}
         added: list[tuple[str, str]] = []
         try:
-            for found in selections.values():
-                self._running.start_select(found)
+            for selection in selections.values():
+                self._running.start_select(selection)
             self._running.deliver(bodies)
             for instance, some in rows.items():
                 self._call(c.AddRows(instance=instance, rows=tuple(some), begin=begin))
@@ -377,8 +378,8 @@ class Mesh:
             self._weigh(definition.name, body)
 
     def _alter_text(self, definition: Definition, sql: str, wishes: Wishes) -> None:
-        found = self.selections.parse(sql)
-        name, old = definition.name, dict(definition.body)
+        asked = self.selections.read(sql)
+        found, name, old = asked.selection, definition.name, dict(definition.body)
         if found.stream != old["stream"]:
             raise UserError(
                 f"query {name} cannot change its stream",
@@ -386,7 +387,9 @@ class Mesh:
                 hint="drop it and create it again: its results are another table's",
             )
         version = definition.version + 1
-        body = self._body(sql, found, version=version, wishes=wishes)
+        body = self._body(sql, asked, version=version, wishes=wishes)
+        earlier = [projection_of(piece, self._stream_of(old)) for piece in old["pieces"]]
+        agree(name, earlier, self.selections.projection(asked))
         body["pieces"] = [*old["pieces"], *body["pieces"]]
         body["into"] = old.get("into")
         target = self._running.start_select(found)
@@ -427,7 +430,8 @@ class Mesh:
         """A query's results, also of its earlier versions, in order."""
         body = self._catalog.history("queries", name)[-1].body
         stream = self._stream_of(body)
-        return read_rows(self._root, name, body["pieces"], stream, after=after)
+        pieces = body["pieces"]
+        return read_rows(self._root, name, pieces, stream, after=after, session=self._session)
 
     # Inside
 
@@ -458,7 +462,7 @@ class Mesh:
             )
         return definition
 
-    def _body(self, sql: str, found: Selection, *, version: int, wishes: Wishes) -> dict[str, Any]:
+    def _body(self, sql: str, found: Projected, *, version: int, wishes: Wishes) -> dict[str, Any]:
         return self.selections.body(sql, found, owner=self._owner, version=version, wishes=wishes)
 
     def _forget(self, made: Iterable[Definition]) -> None:

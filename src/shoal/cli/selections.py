@@ -2,7 +2,10 @@
 
     {"text": "SELECT ts FROM readings WHERE kwh > 3.5", "owner": ..., "stream": "readings",
      "input": "readings-0c1d...", "instance": "select-3f2a...", "version": 1, "columns": ["ts"],
-     "keep": 1.0, "weight": 1.0, "within": null, "loss": 0.0, "pieces": [...], "into": null}
+     "keep": 1.0, "weight": 1.0, "within": null, "loss": 0.0, "into": null,
+     "pieces": [{"instance": "select-3f2a...", "version": 1, "columns": ["ts"]}]}
+
+A piece is what one version has in one table, and what it shows of it (`dataplane/projection.py`).
 
 `input` is the instance of the stream that the text was read against: a stream that is dropped and
 created again with another definition is another one.
@@ -14,12 +17,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.dataplane import commands as c
+from shoal.dataplane.projection import Projection
 from shoal.kernel.errors import UserError
 from shoal.kernel.ids import instance_of, key_of
-from shoal.query.catalog import StreamDef
-from shoal.query.draft import Draft, parse_selection
+from shoal.query.catalog import Column, StreamDef
 from shoal.query.selection import Selection
-from shoal.query.sql import stream_of
+from shoal.query.sql_select.flatten import stream_read
+from shoal.query.windows.draft import QueryDraft, parse_query
+from shoal.query.windows.plan import Projected, Windowed
+from shoal.spark.frames import all_columns
 
 __all__ = ["Selections", "Wishes", "reads", "stream_instance"]
 
@@ -90,15 +96,26 @@ class Selections:
 
     def parse(self, sql: str) -> Selection:
         """The selection that a text asks for."""
+        return self.read(sql).selection
+
+    def read(self, sql: str) -> Projected:
+        """The selection that a text asks for, and what it shows of it."""
         draft = self.draft(sql)
-        return draft.resolve(self.types(draft))
+        found = draft.resolve(self.types(draft))
+        if isinstance(found, Windowed):
+            raise UserError(
+                "a query with aggregates or windows cannot be run yet",
+                detail="it can be read, but nothing here computes it",
+                hint="SELECT expressions FROM stream WHERE ... can be run",
+            )
+        return found
 
-    def draft(self, sql: str) -> Draft:
-        """The selection but for its types."""
-        stream = self.stream(stream_of(sql))
-        return parse_selection(sql, stream, extra_functions=self._functions)
+    def draft(self, sql: str) -> QueryDraft:
+        """The query but for its types."""
+        stream = self.stream(stream_read(sql))
+        return parse_query(sql, stream, extra_functions=self._functions)
 
-    def types(self, draft: Draft) -> tuple[str, ...]:
+    def types(self, draft: QueryDraft) -> tuple[str, ...]:
         """The types that Spark gives a draft; queries that differ in constants ask the same."""
         if not draft.probe:
             return ()
@@ -115,25 +132,35 @@ class Selections:
         stream = stream_instance(self.streams[found.stream])
         return instance_of("select", f"{found.signature.name} over {stream}")
 
+    def projection(self, found: Projected) -> Projection:
+        """What a query shows of the table of its component."""
+        types = self._types_of(found.selection)
+        columns = [Column(name=name, type=types[name]) for name in found.selection.columns]
+        return Projection.of(columns, found.outputs)
+
     def body(
-        self, sql: str, found: Selection, *, owner: str, version: int, wishes: Wishes
+        self, sql: str, found: Projected, *, owner: str, version: int, wishes: Wishes
     ) -> dict[str, Any]:
         """What the catalog keeps of a version of a query."""
-        instance, columns = self.instance(found), list(found.columns)
+        instance, projection = self.instance(found.selection), self.projection(found)
+        said = projection.to_json(self._types_of(found.selection))
         return {
             "text": sql,
             "owner": owner,
-            "stream": found.stream,
-            "input": stream_instance(self.streams[found.stream]),
+            "stream": found.selection.stream,
+            "input": stream_instance(self.streams[found.selection.stream]),
             "instance": instance,
             "version": version,
-            "columns": columns,
+            "columns": [column.name for column in projection.shown],
             "keep": wishes.keep,
             "weight": wishes.weight,
             "within": wishes.within,
             "loss": wishes.loss,
-            "pieces": [{"instance": instance, "version": version, "columns": columns}],
+            "pieces": [{"instance": instance, "version": version, **said}],
         }
+
+    def _types_of(self, found: Selection) -> Mapping[str, str]:
+        return {column.name: column.type for column in all_columns(self.streams[found.stream])}
 
 
 def stream_instance(stream: StreamDef) -> str:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from shoal.cli.results import projection_of
 from shoal.dataplane import commands as c
 from shoal.kernel.errors import UserError
 from shoal.query.catalog import StreamDef
 from shoal.spark.deliver.sinks.contract import check_sink
-from shoal.spark.frames import all_columns
 from shoal.spark.ingest.judge import event_time
 
 __all__ = [
@@ -106,14 +106,15 @@ def deliveries(
 
 def _pieces(name: str, body: Mapping[str, Any], stream: StreamDef) -> Iterable[c.Delivery]:
     into = body["into"]
-    types = {column.name: column for column in all_columns(stream)}
     for piece in body["pieces"]:
+        projection = projection_of(piece, stream)
         yield c.Delivery(
             delivery=into["delivery"],
             query=name,
             version=piece["version"],
             input=piece["instance"],
-            columns=tuple(types[column] for column in piece["columns"]),
-            timestamp=event_time(stream),
+            columns=projection.columns,
+            outputs=projection.outputs,
+            timestamp=piece.get("time", event_time(stream)),
             sink=c.Sink(kind=into["kind"], options=into["options"]),
         )

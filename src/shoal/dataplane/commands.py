@@ -19,10 +19,12 @@ because then there is nothing to take over and the caller's picture is wrong.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shoal.dataplane.projection import Projection
 from shoal.dataplane.rows import RosterRow
 from shoal.kernel.time import Instant
 from shoal.query.catalog import Column, StreamDef
 from shoal.query.selection import Signature
+from shoal.query.windows.plan import Output
 
 __all__ = [
     "AddDeliveries",
@@ -88,7 +90,8 @@ class Delivery:
     """One version of a query, in one table, on its way to a sink.
 
     `delivery` stays the same over the versions of a query; a query that takes the name of a
-    dropped one is another delivery.
+    dropped one is another delivery. `outputs` are the select list over `columns`, none where it
+    is the columns themselves.
     """
 
     delivery: str
@@ -99,6 +102,12 @@ class Delivery:
     #: The event-time column: results of one commit are ordered by it, then by `_id` (O1).
     timestamp: str
     sink: Sink
+    outputs: tuple[Output, ...] = ()
+
+    @property
+    def projection(self) -> Projection:
+        """What the sink gets of the table."""
+        return Projection(columns=self.columns, outputs=self.outputs)
 
 
 Component = Ingest | Select | Deliver

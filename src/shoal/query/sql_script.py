@@ -27,7 +27,7 @@ from shoal.kernel.errors import UserError
 from shoal.kernel.ids import check_name
 from shoal.kernel.time import Instant, parse_duration, parse_instant
 from shoal.query.catalog import Column, SourceDef, StreamDef, check_columns
-from shoal.query.sql import stream_of
+from shoal.query.sql_select.flatten import stream_read
 from shoal.query.sql_tokens import Cursor, check_text, tokens_of
 from shoal.query.statements import (
     AlterQuery,
@@ -51,6 +51,8 @@ __all__ = ["SCRIPT_MAX", "parse_script"]
 #: Characters of a script: some thousand statements. Reading takes seconds for each million.
 SCRIPT_MAX = 1_048_576
 
+#: The words a query begins with.
+_QUERIES = ("SELECT", "WITH")
 _UNITS = ("microsecond", "millisecond", "second", "minute", "hour", "day")
 _STREAM = "CREATE STREAM name (ts TIMESTAMP, meter INT) TIMESTAMP BY ts FROM files(path => '...')"
 _QUERY = "CREATE QUERY name [WITHIN ..] [LOSS ..] [WEIGHT ..] [FROM ..] [INTO ..] AS SELECT ..."
@@ -91,7 +93,7 @@ def parse_script(text: str) -> tuple[Statement, ...]:
 
 def _statement(cursor: Cursor) -> Statement:
     at = cursor.place
-    if cursor.word() == "SELECT":
+    if cursor.word() in _QUERIES:
         return _select(cursor)
     read = _STATEMENTS[_first(cursor)]
     statement = read(cursor, at)
@@ -102,9 +104,9 @@ def _statement(cursor: Cursor) -> Statement:
 
 def _first(cursor: Cursor) -> str:
     """Take the words that say what kind of statement it is."""
-    where = "CREATE STREAM, CREATE QUERY, ALTER, DROP, SHOW, DESCRIBE, EXPLAIN or SELECT"
+    where = "CREATE STREAM, CREATE QUERY, ALTER, DROP, SHOW, DESCRIBE, EXPLAIN, SELECT or WITH"
     cursor.usage = f"a statement begins with {where}"
-    begins = list(dict.fromkeys([*(kind.split()[0] for kind in _STATEMENTS), "SELECT"]))
+    begins = list(dict.fromkeys([*(kind.split()[0] for kind in _STATEMENTS), *_QUERIES]))
     if cursor.word() not in begins:
         wrong = cursor.refusal(begins)
         what = f"a statement cannot begin with {cursor.shown[:60]!r}"
@@ -251,11 +253,11 @@ def _drop_query(cursor: Cursor, at: Place) -> Statement:
 
 def _select(cursor: Cursor) -> Select:
     """All that is left, as a query; it must be one by its form."""
-    if cursor.word() != "SELECT":
-        raise cursor.refusal(["SELECT"])
+    if cursor.word() not in _QUERIES:
+        raise cursor.refusal(_QUERIES)
     text, at = cursor.rest()
     with _within(at):
-        return Select(text=text, stream=stream_of(text), at=at)
+        return Select(text=text, stream=stream_read(text), at=at)
 
 
 # Looking

@@ -9,19 +9,31 @@ from shoal.dataplane import commands as c
 from shoal.dataplane.reports import ComponentView, EngineView
 from shoal.kernel.errors import UserError
 from shoal.log.root import Root
-from shoal.query.draft import parse_selection
-from tests.property.spark_types import answers
+from shoal.query.windows.draft import parse_query
+from tests.property.spark_types import query_answers
 from tests.property.streams import READINGS
 
-__all__ = ["CELLS", "HOT", "HOTTER", "SCHEMA", "SEVEN", "Engine", "again", "engine", "view"]
+__all__ = [
+    "CELLS",
+    "HOT",
+    "HOTTER",
+    "SCHEMA",
+    "SEVEN",
+    "TWICE",
+    "Engine",
+    "again",
+    "engine",
+    "view",
+]
 
 SCHEMA = "ts TIMESTAMP, meter INT, kwh DOUBLE"
 HOT = "SELECT ts, kwh FROM readings WHERE kwh > 3.5"
 HOTTER = "SELECT ts, kwh FROM readings WHERE kwh > 4.5"
 SEVEN = "SELECT ts, meter FROM readings WHERE meter = 7"
+TWICE = "SELECT ts, kwh * 2 AS twice FROM readings WHERE kwh > 3.5"
 CELLS = {
-    draft.probe: answers(draft)
-    for draft in (parse_selection(text, READINGS) for text in (HOT, SEVEN))
+    draft.probe: query_answers(draft)
+    for draft in (parse_query(text, READINGS) for text in (HOT, SEVEN, TWICE))
 }
 
 

@@ -11,6 +11,7 @@ from shoal.cli.sinks import deliver_instance, deliveries, into_of, sink_of
 from shoal.dataplane import commands as c
 from shoal.kernel.errors import UserError
 from shoal.query.catalog import Column, StreamDef
+from shoal.query.windows.plan import Output
 from tests.property.streams import READINGS
 
 
@@ -100,6 +101,24 @@ def test_each_version_is_a_delivery_with_its_own_columns() -> None:
     )
     assert found == {"deliver-readings-1": (first, second)}
     assert list(found) == [deliver_instance("readings-1")]
+
+
+def test_a_piece_with_a_select_list_is_delivered_with_it() -> None:
+    """And one of a table of its own names the event time and the types there."""
+    listed = {"columns": ["kwh"], "outputs": [["twice", "(s.`kwh` * 2D)", "DOUBLE"]]}
+    windowed = {"columns": ["a0"], "types": ["BIGINT"], "time": "_time"}
+    pieces = [
+        {"instance": "select-1", "version": 1, **listed},
+        {"instance": "rollup-2", "version": 2, **windowed},
+    ]
+    into = {"kind": "console", "options": {}, "delivery": "x-0a"}
+    whole = {"stream": "readings", "pieces": pieces, "into": into}
+    (found,) = deliveries({"x": whole}, {"readings": READINGS}, instance).values()
+    first, second = found
+    assert first.outputs == (Output(name="twice", expression="(s.`kwh` * 2D)", type="DOUBLE"),)
+    assert (first.columns, first.timestamp) == ((Column(name="kwh", type="DOUBLE"),), "ts")
+    assert (second.columns, second.outputs) == ((Column(name="a0", type="BIGINT"),), ())
+    assert second.timestamp == "_time"
 
 
 def test_queries_go_with_their_stream() -> None:

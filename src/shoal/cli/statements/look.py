@@ -131,9 +131,12 @@ def explain(mesh: "Mesh", select: Select) -> Table:
     selections = mesh.selections
     draft = selections.draft(select.text)
     types = selections.types(draft)
-    found = draft.resolve(types)
-    signature = found.signature
-    rows = [("stream", found.stream), ("columns", ", ".join(found.columns))]
+    asked = selections.read(select.text)
+    found, signature = asked.selection, asked.selection.signature
+    projection = selections.projection(asked)
+    rows = [("stream", found.stream)]
+    rows.append(("columns", ", ".join(column.name for column in projection.shown)))
+    rows += [(f"column {one.name}", one.expression) for one in projection.outputs]
     rows += [("where", part) for part in draft.plan(types)] or [("where", "every tuple")]
     rows += [("signature", signature.name), ("key", signature.key)]
     for number, (hole, value) in enumerate(zip(signature.holes, found.parameters, strict=True)):

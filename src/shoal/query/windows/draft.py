@@ -24,7 +24,7 @@ from shoal.query.canonical import normalise
 from shoal.query.catalog import StreamDef, quote
 from shoal.query.draft import refusal_of, spell
 from shoal.query.selection import Selection
-from shoal.query.signature import sign
+from shoal.query.signature import plan_of, sign
 from shoal.query.sql_select.flatten import read_query
 from shoal.query.terms.safe import Safe
 from shoal.query.terms.tree import ColumnRef, Literal, Term, bottom_up, place, walk
@@ -124,6 +124,13 @@ class QueryDraft:
         having, outputs = self._over_groups(columns, answers)
         found = Typed(where=where, keys=keys, calls=calls, having=having, outputs=outputs)
         return windowed(self.stream, self.window, found, self.extra_functions)
+
+    def plan(self, types: Sequence[str]) -> tuple[str, ...]:
+        """The canonical predicate over tuples, one text for each part, for people."""
+        inner = self._inner
+        spelled = [spell(type_, "query") for type_ in types[: len(inner.questions)]]
+        typed = inner.values(dict(zip(inner.questions, spelled, strict=True)))
+        return plan_of(tuple(typed[: len(self.parts.where)]), self.extra_functions)
 
     def refusal(self, message: str) -> UserError:
         """What to tell the person whose query Spark cannot analyze, given Spark's message."""

@@ -114,7 +114,7 @@ class DeliverComponent:
                     detail="two queries cannot write to one file of JSON lines",
                     hint="choose another file, or a folder: to_files(..., format='json')",
                 )
-            open_sink(one.sink, one.delivery, one.query).prepare(schema_of(one.columns))
+            open_sink(one.sink, one.delivery, one.query).prepare(schema_of(one.projection.shown))
         self._give_way(fresh)
         self.book.add(fresh, heads={one.input: self._feed(one.input).head for one in fresh})
         for account in self.book.accounts.values():

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
+from shoal.dataplane.projection import Projection
 from shoal.log.reader import Reader
 from shoal.log.root import Root
 from shoal.log.segment import Segment
-from shoal.query.catalog import Column
 from shoal.spark.deliver.book import Book, Plan
 from shoal.spark.deliver.rows import Wanted, WantedRows, read_rows
 from shoal.spark.deliver.sinks.contract import OpenSink
@@ -48,7 +48,7 @@ class DeliverMember:
 
     number: int
     query: str
-    versions: Mapping[int, tuple[Column, ...]] = field(hash=False)
+    versions: Mapping[int, Projection] = field(hash=False)
     sink: OpenSink
     place: int | None
     plan: Plan | None

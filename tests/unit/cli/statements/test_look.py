@@ -12,9 +12,9 @@ from shoal.cli.statements.table import Table
 from shoal.dataplane import commands as c
 from shoal.kernel.errors import UserError
 from shoal.kernel.time import SECOND
-from shoal.query.draft import parse_selection
-from tests.property.spark_types import answers
-from tests.unit.cli.engine import CELLS, HOT, Engine, again, engine, view
+from shoal.query.windows.draft import parse_query
+from tests.property.spark_types import query_answers
+from tests.unit.cli.engine import CELLS, HOT, TWICE, Engine, again, engine, view
 
 
 @pytest.fixture
@@ -150,6 +150,14 @@ def test_a_query_that_might_be(mesh: Mesh) -> None:
     assert mesh.queries() == []
 
 
+def test_what_a_select_list_computes_is_shown(mesh: Mesh) -> None:
+    found = facts(mesh, f"EXPLAIN {TWICE}")
+    assert found["columns"] == "ts, twice"
+    assert found["column ts"] == "s.`ts`"
+    assert "s.`kwh`" in found["column twice"]
+    assert found["component"] == facts(mesh, f"EXPLAIN {HOT}")["component"]
+
+
 def test_a_query_that_would_be_a_row_more(mesh: Mesh) -> None:
     instance = facts(mesh, f"EXPLAIN {HOT}")["component"]
     cost = {"step": 0.0123, "tuple_in": 3e-7, "tuple_out": 0, "history": 0, "roster": 2e-6}
@@ -181,15 +189,15 @@ def test_constants_are_shown_as_they_are_written(
     mesh: Mesh, monkeypatch: pytest.MonkeyPatch, where: str, shown: str
 ) -> None:
     text = f"SELECT ts FROM readings WHERE {where}"
-    draft = parse_selection(text, mesh.streams()[1])
-    monkeypatch.setitem(CELLS, draft.probe, answers(draft))
+    draft = parse_query(text, mesh.streams()[1])
+    monkeypatch.setitem(CELLS, draft.probe, query_answers(draft))
     assert facts(mesh, f"EXPLAIN {text}")["parameter 0"] == shown
 
 
 def test_every_tuple_needs_no_parameter(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "SELECT * FROM readings"
-    draft = parse_selection(text, mesh.streams()[1])
-    monkeypatch.setitem(CELLS, draft.probe, answers(draft))
+    draft = parse_query(text, mesh.streams()[1])
+    monkeypatch.setitem(CELLS, draft.probe, query_answers(draft))
     found = facts(mesh, f"EXPLAIN {text}")
     assert found["where"] == "every tuple"
     assert "parameter 0" not in found

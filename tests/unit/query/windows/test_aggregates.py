@@ -127,7 +127,7 @@ def test_the_texts_of_a_few(golden) -> None:  # type: ignore[no-untyped-def]
             shown.append(f"    {part.name} {part.type}")
             shown += [f"        make  {part.make}", f"        merge {part.merge}"]
             shown += [f"        each  {part.each}"] if part.each else []
-    golden("query/aggregates.txt", "\n".join(shown) + "\n")
+    golden("query/aggregates/texts.txt", "\n".join(shown) + "\n")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from shoal.log.root import Root
 from shoal.log.segment import write_segment
 from shoal.log.writer import Writer
 from shoal.query.catalog import Column
+from shoal.query.windows.plan import Output
 from shoal.spark.deliver import step
 from shoal.spark.deliver.crew import Crew
 from shoal.spark.deliver.step import DeliverWork
@@ -60,6 +61,8 @@ class World:
         self.progress = Progress()
         self.now = SECOND
         self.log: list[int] = []
+        #: Only select lists that compute, and very large ranges, need one.
+        self.session: Any = None
         self._writers: dict[str, Writer] = {}
         self._crew: Crew | None = None
 
@@ -111,7 +114,14 @@ class World:
     def _feed(self, table: str) -> Feed:
         return Feed.at_head(self.root, table)
 
-    def add(self, sinks: dict[str, c.Sink], *, table: str = TABLE, version: int = 1) -> None:
+    def add(
+        self,
+        sinks: dict[str, c.Sink],
+        *,
+        table: str = TABLE,
+        version: int = 1,
+        outputs: tuple[Output, ...] = (),
+    ) -> None:
         """Deliver each query to its sink; a query's delivery is named after it."""
         added = tuple(
             c.Delivery(
@@ -122,6 +132,7 @@ class World:
                 columns=COLUMNS,
                 timestamp="ts",
                 sink=sink,
+                outputs=outputs,
             )
             for query, sink in sinks.items()
         )
@@ -147,7 +158,7 @@ class World:
             return False
         if isinstance(work, DeliverWork):
             self.log.append(len(work.members))
-            outcome: object = step.run(None, self.root, work)  # type: ignore[arg-type]
+            outcome: object = step.run(self.session, self.root, work)
         else:
             outcome = keep_up(self.root, work)
         self.crew.finished(work, [outcome], self.now)
