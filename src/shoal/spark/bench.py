@@ -1,13 +1,14 @@
 """What a worker works with: the same for every turn."""
 
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from shoal.log.root import Root
 from shoal.spark.select.step import Rosters
+from shoal.spark.windows.step import KnownShapes
 
 __all__ = ["Bench"]
 
@@ -20,6 +21,7 @@ class Bench:
     root: Root
     rosters: Rosters
     commits: Executor
+    shapes: KnownShapes = field(default_factory=KnownShapes)
 
     @property
     def staging(self) -> Path:
