@@ -15,7 +15,16 @@ ARGS ?=
 export OPENBLAS_NUM_THREADS ?= 1
 export PYTHONUNBUFFERED ?= 1
 
-.PHONY: help setup java static check demo test bench sim spark system races docs update ci clean
+# What does without Java: the control plane's own tests, and its benchmarks.
+CONTROL := $(addprefix tests/unit/,kernel wire control peer host sim) \
+	$(addprefix tests/golden/,test_machines.py test_wire.py) \
+	$(addprefix tests/property/,test_directory.py test_gossip_hostile.py test_gossip_partition.py test_wire.py) \
+	$(addprefix tests/mutants/,test_ring.py test_directory.py test_gossip.py test_wire_peer.py test_sim_engine.py) \
+	tests/sim tests/fuzz \
+	$(addprefix tests/system/,test_hosts.py test_played.py test_hostile.py)
+BENCH_JAVA := sharing install log
+
+.PHONY: help setup java static check demo test bench sim control spark system races docs update ci clean
 
 help:
 	@echo "Shoal: thousands of continuous SQL queries on the Spark you already have."
@@ -25,10 +34,12 @@ help:
 	@echo "  make test             everything: static checks, then all tests in one run"
 	@echo "  make demo             see it run: streams, queries, results"
 	@echo "  make sim SCENARIO=scenarios/churn.toml SEED=7   one simulated run, every event (no Java)"
+	@echo "  make control          the control plane whole: simulator, mutants, fuzzers, hosts (no Java)"
 	@echo "  make spark            the tests that need a JVM"
 	@echo "  make races            owners that race, stall and are killed"
 	@echo "  make system           whole processes, as a user starts them"
-	@echo "  make bench NAME=log   one benchmark (also: sharing, install, gossip; ARGS='--quick')"
+	@echo "  make bench NAME=log   one benchmark (also: sharing, install; without Java: ring, gossip,"
+	@echo "                        seeds; ARGS='--quick' is a smoke run)"
 	@echo "  make docs             run every code block, follow every link"
 	@echo "  make update           rewrite golden files; then read the diff"
 	@echo "  make ci               exactly what continuous integration runs"
@@ -63,6 +74,10 @@ test: java static
 sim: $(READY)
 	@$(BIN)/shoal sim $(or $(SCENARIO),scenarios) $(if $(SEED),--seed $(SEED) --trace,--until-failure) $(ARGS)
 
+# -raP also shows what passing tests print: how long hosts took to form a ring.
+control: $(READY)
+	$(BIN)/pytest -q -raP -m "not spark" $(CONTROL) $(ARGS)
+
 spark: java $(READY)
 	$(BIN)/pytest -m spark $(ARGS)
 
@@ -72,8 +87,9 @@ races: java $(READY)
 system: java $(READY)
 	$(BIN)/pytest -m system $(ARGS)
 
-bench: java $(READY)
-	@if [ -z "$(NAME)" ]; then echo "say which: make bench NAME=log | sharing | install | gossip"; exit 2; fi
+bench: $(if $(filter $(BENCH_JAVA),$(NAME)),java) $(READY)
+	@if [ -z "$(NAME)" ]; then \
+		echo "say which: make bench NAME=ring | gossip | seeds | sharing | install | log"; exit 2; fi
 	@$(BIN)/python -m benchmarks.$(NAME) $(ARGS)
 
 docs: java $(READY)

@@ -124,7 +124,6 @@ class Plain:
             group=group,
             texts=list(texts),
             folder=str(self._work / group),
-            trigger="default",
         )
 
     def _commits(self, group: str, number: int) -> Path:

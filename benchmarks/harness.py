@@ -2,7 +2,8 @@
 
 A benchmark states its question, measures every case in interleaved repeats (A B A B A B),
 keeps each measurement as a raw row, reduces them to *keys* (mostly ratios, each the median of
-its repeats), holds the keys against their *bars*, and ends with one line of JSON.
+its repeats), holds the keys against their *bars*, and ends with one line of JSON, which has each
+key at its top too.
 
     bench = Bench("sharing", "what does one more query cost?", bars=(Bar(...), ...))
     bench.row(case="plain 5", repeat=1, cpu_seconds=8.4, files=10)
@@ -28,7 +29,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = ["Bar", "Bench", "Options", "interleaved", "least_squares_slope", "parse_options"]
+__all__ = [
+    "Bar",
+    "Bench",
+    "Options",
+    "columns",
+    "interleaved",
+    "last_line",
+    "least_squares_slope",
+    "machine",
+    "parse_options",
+    "write_rows",
+]
 
 REPEATS = 3
 _RESULTS = Path(__file__).parent / "results"
@@ -64,22 +76,39 @@ class Options:
     keep: bool
     quick: bool
     only: tuple[str, ...]
+    plain_fair: bool = False
 
     def wants(self, part: str) -> bool:
         """Whether this part of a benchmark was asked for; without `--only` every part is."""
         return not self.only or part in self.only
 
 
-def parse_options(name: str, question: str, arguments: Sequence[str] | None = None) -> Options:
+def parse_options(
+    name: str, question: str, arguments: Sequence[str] | None = None, *, plain: bool = False
+) -> Options:
+    """What the command line asks of a benchmark; `plain`: it has plain Spark as a side."""
     parser = argparse.ArgumentParser(prog=f"benchmarks.{name}", description=question)
     parser.add_argument("--raw", type=Path, help="write every measurement to this CSV file")
     parser.add_argument("--keep", action="store_true", help="keep the result as the accepted one")
     parser.add_argument("--quick", action="store_true", help="a smoke run: figures do not count")
     parser.add_argument("--only", action="append", default=[], help="only this part; repeatable")
+    parser.set_defaults(plain_fair=False)
+    if plain:
+        parser.add_argument(
+            "--plain-fair",
+            action="store_true",
+            help="plain Spark's queries in pools of their own under FAIR scheduling",
+        )
     found = parser.parse_args(arguments)
-    if found.keep and found.quick:
-        parser.error("a quick run cannot be kept: leave out --keep")
-    return Options(raw=found.raw, keep=found.keep, quick=found.quick, only=tuple(found.only))
+    if found.keep and (found.quick or found.plain_fair):
+        parser.error("a run that is not the whole comparison cannot be kept: leave out --keep")
+    return Options(
+        raw=found.raw,
+        keep=found.keep,
+        quick=found.quick,
+        only=tuple(found.only),
+        plain_fair=found.plain_fair,
+    )
 
 
 @dataclass(slots=True)
@@ -95,6 +124,7 @@ class Bench:
     _rows: list[Mapping[str, Value]] = field(default_factory=list)
     _keys: dict[str, float] = field(default_factory=dict)
     _spread: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _tables: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.say(f"{self.name}: {self.question}")
@@ -118,6 +148,10 @@ class Bench:
         self._keys[name] = statistics.median(repeats)
         self._spread[name] = (min(repeats), max(repeats))
 
+    def table(self, name: str, cells: Mapping[str, Any]) -> None:
+        """Figures that belong together, by label: part of the result, beside the keys."""
+        self._tables[name] = cells
+
     def value(self, name: str) -> float:
         return self._keys[name]
 
@@ -137,7 +171,7 @@ class Bench:
         missing = [] if self.options.only else self._missing()
         if missing:
             self.say(f"not measured: {', '.join(missing)}")
-        self.say(json.dumps(result, sort_keys=True))
+        self.say(last_line(result))
         return 1 if missing else 0
 
     def _missing(self) -> list[str]:
@@ -155,13 +189,14 @@ class Bench:
                 name: bar.met(self._keys[name]) for name, bar in bars.items() if name in self._keys
             },
             "machine": machine(),
+            **self._tables,
         }
 
     def _merged(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """The kept result with the keys of a run of some parts in place of its own."""
         path = self.results / f"{self.name}.json"
         kept = json.loads(path.read_text()) if path.exists() else {}
-        merged = dict(result)
+        merged = {**kept, **result}
         for name in ("keys", "spread", "bars", "met"):
             merged[name] = {**kept.get(name, {}), **result[name]}
         return merged
@@ -194,6 +229,15 @@ class Bench:
                 )
             )
         return columns(lines)
+
+
+def last_line(result: Mapping[str, Any]) -> str:
+    """A result as one line of JSON, with its keys at the top as well: they are what is read."""
+    keys = result["keys"]
+    double = [name for name in keys if name in result]
+    if double:
+        raise ValueError(f"names of keys that a result has itself: {', '.join(double)}")
+    return json.dumps({**keys, **result}, sort_keys=True)
 
 
 def interleaved(cases: Sequence[Case], *, repeats: int = REPEATS) -> Iterator[tuple[int, Case]]:

@@ -5,8 +5,8 @@
     writeStream to Parquet with a checkpoint
 
 Its tuning is on: checkpoint files through the plain file system (half the cost of a trigger),
-no checksum files, no `_SUCCESS`, no web interface. What was tried besides and did not help is
-in README.md.
+no checksum files, no `_SUCCESS`, no web interface, no long descriptions of plans. With `fair`
+each query has a pool of its own under FAIR scheduling (`--plain-fair`).
 
 Run as a side (benchmarks/side): `python -m benchmarks.plain`.
 """
@@ -26,6 +26,9 @@ __all__ = ["SPARK_SETTINGS", "main"]
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 SPARK_SETTINGS = {
     "spark.ui.enabled": "false",
+    # As on Shoal's side: Spark describes every plan in an event that nobody reads here.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "100",
     "spark.driver.memory": "2g",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
@@ -58,7 +61,7 @@ class _Plain:
         self._spark.sparkContext.setLogLevel("ERROR")
         return os.getpid()
 
-    def start(self, *, group: str, texts: list[str], folder: str, trigger: str) -> None:
+    def start(self, *, group: str, texts: list[str], folder: str) -> None:
         """Start one streaming query per text over `<folder>/in`; results go to `<folder>/q<i>`."""
         assert self._spark is not None
         reader = self._spark.readStream.schema(COLUMNS_TEXT).option("maxFilesPerTrigger", 1)
@@ -74,14 +77,7 @@ class _Plain:
                 .option("path", str(place / "out"))
                 .option("checkpointLocation", str(place / "checkpoint"))
             )
-            if trigger == "available_now":
-                writer = writer.trigger(availableNow=True)
             queries.append(writer.start())
-
-    def wait(self, *, group: str) -> None:
-        """Until every query of the group has ended by itself (available_now)."""
-        for query in self._groups.pop(group):
-            query.awaitTermination()
 
     def stop(self, *, group: str) -> None:
         for query in self._groups.pop(group):
@@ -106,7 +102,6 @@ def main() -> None:
         {
             "start_session": plain.start_session,
             "start": plain.start,
-            "wait": plain.wait,
             "stop": plain.stop,
             "errors": plain.errors,
             "remove": plain.remove,

@@ -85,6 +85,7 @@ def _looked_at(seeds: dict[str, Any] | None) -> str:
         f"{keys['events']:,} events, {keys['failed']} failed.",
         f"Commit `{seeds['commit'][:12]}`, digest of all runs `{seeds['digest'][:16]}`. "
         "From `benchmarks/results/seeds.json`.",
+        *_large(seeds.get("large", ())),
         "",
         "What really happened in these runs:",
         "",
@@ -93,6 +94,14 @@ def _looked_at(seeds: dict[str, Any] | None) -> str:
     ]
     lines += [f"| {name} | {count:,} |" for name, count in seeds["probes"].items()]
     return "\n".join(lines) + "\n"
+
+
+def _large(rows: Sequence[dict[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    names = ", ".join(dict.fromkeys(row["scenario"] for row in rows))
+    failed = sum(not row["ok"] for row in rows)
+    return [f"Beside them {names}, too large for so many: {len(rows)} runs, {failed} failed."]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

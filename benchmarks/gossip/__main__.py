@@ -56,8 +56,9 @@ class Figures:
     def of(self, method: str, percent: int, name: str) -> list[float]:
         return [values[name] for values in self._found[method, percent]]
 
-    def mean(self, method: str, percent: int, name: str) -> float:
-        return statistics.fmean(self.of(method, percent, name))
+    def middle(self, method: str, percent: int, name: str) -> float:
+        """The median of all rings: what every figure is, unless it says otherwise."""
+        return statistics.median(self.of(method, percent, name))
 
     def methods(self) -> list[str]:
         return list(dict.fromkeys(method for method, _ in self._found))
@@ -126,16 +127,28 @@ def baselines(peers: int, percent: int, repeat: int, figures: Figures) -> None:
         )
 
 
-def lines(figures: Figures) -> Iterator[str]:
+def by_method(figures: Figures) -> dict[str, dict[str, float]]:
+    """What the page about gossip shows of each method: medians, and the reach of the worst ring."""
+    found = {}
+    for method in figures.methods():
+        if method == LOSSY:
+            continue
+        cells = {name: figures.middle(method, 0, name) for name in ("messages", "hops")}
+        reached = {f"reached_{n}": min(figures.of(method, n, "reached")) for n in DEAD}
+        found[method] = {**cells, **{name: round(value, 4) for name, value in reached.items()}}
+    return found
+
+
+def lines(figures: Figures, peers: int, repeats: int) -> Iterator[str]:
     """Two tables for people: nobody dead, and what is reached as more are dead."""
-    yield f"nobody dead, {REPEATS} rings of {PEERS} peers, means:"
+    yield f"nobody dead, {repeats} rings of {peers} peers, medians:"
     yield f"  {'method':22s} {'reached':>8s} {'messages':>9s} {'hops':>7s}"
     for method in figures.methods():
         reached, messages, hops = (
-            figures.mean(method, 0, name) for name in ("reached", "messages", "hops")
+            figures.middle(method, 0, name) for name in ("reached", "messages", "hops")
         )
         yield f"  {method:22s} {reached:8.4f} {messages:9.1f} {hops:7.1f}"
-    yield "share of the living that is reached, mean (worst), tables not repaired:"
+    yield "share of the living that is reached, median (worst), tables not repaired:"
     head = "".join(f"{f'{percent} % dead':>20s}" for percent in DEAD)
     yield f"  {'method':22s}{head}"
     for method in figures.methods():
@@ -144,12 +157,12 @@ def lines(figures: Figures) -> Iterator[str]:
         cells = ""
         for percent in DEAD:
             found = figures.of(method, percent, "reached")
-            cells += f"{f'{statistics.fmean(found):.4f} ({min(found):.4f})':>20s}"
+            cells += f"{f'{statistics.median(found):.4f} ({min(found):.4f})':>20s}"
         yield f"  {method:22s}{cells}"
-    yield "what repair takes (shoal), means:"
+    yield "what repair takes (shoal), medians:"
     for percent in (0, *DEAD):
         messages, acks, seconds, most = (
-            figures.mean("shoal", percent, name)
+            figures.middle("shoal", percent, name)
             for name in ("messages", "acks", "seconds", "seconds_99")
         )
         yield (
@@ -176,12 +189,15 @@ def main(options: Options) -> int:
         bench.key(f"reached_{percent}", [min(figures.of("shoal", percent, "reached"))])
         bench.key(f"messages_{percent}_dead", figures.of("shoal", percent, "messages"))
         bench.key(f"seconds_{percent}_dead", figures.of("shoal", percent, "seconds"))
-    # Here the mean: what spreading alone leaves out is what comparison is for.
-    bench.key("spread_with_loss", [figures.mean(LOSSY, 0, "reached")])
+    # Spreading alone: what it leaves out under loss is what comparison is for.
+    bench.key("spread_with_loss", figures.of(LOSSY, 0, "reached"))
     bench.key("messages_with_loss", figures.of(LOSSY, 0, "messages"))
-    fingers = figures.mean("m fingers", 0, "messages")
-    bench.key("paper_ratio", [fingers / figures.mean("shoal", 0, "messages")])
-    for line in lines(figures):
+    fingers = figures.middle("m fingers", 0, "messages")
+    bench.key("paper_ratio", [fingers / figures.middle("shoal", 0, "messages")])
+    worst = {str(n): min(figures.of("shoal", n, "reached")) for n in (0, *DEAD)}
+    bench.table("reached", worst)
+    bench.table("methods", by_method(figures))
+    for line in lines(figures, peers, repeats):
         bench.say(line)
     return bench.finish()
 

@@ -162,12 +162,12 @@ def percentile_95(values: list[float]) -> float:
 
 
 def _compare(bench: Bench, work: Path, shoal: Shoal, effort: Effort) -> None:
-    with closing(Plain(work)) as plain:
+    with closing(Plain(work, fair=bench.options.plain_fair)) as plain:
         compare(bench, plain, shoal, effort)
 
 
 def main() -> int:
-    options = parse_options("install", QUESTION)
+    options = parse_options("install", QUESTION, plain=True)
     bench = Bench("install", QUESTION, BARS, options)
     effort = QUICK if options.quick else FULL
     with tempfile.TemporaryDirectory(prefix="shoal-install-") as folder:

@@ -18,15 +18,17 @@ neighbours at every event, all lists every simulated second, except while the ne
 `recover_s` is the time from the end of the partition until predecessors and whole lists of all
 peers were right at once, though peers go on leaving, crashing and joining meanwhile; `settle_s` the
 same from the end of all faults. `events_per_s` is by the CPU time of the one process (other work on
-the machine does not count), checks included; `wall_s` is the wall time of the churn part.
+the machine does not count), checks included; `events_per_wall_s` is by the clock on the wall, and
+`wall_s` the wall time of the churn part.
 """
 
 import math
 import sys
 import time
+from collections.abc import Sequence
 
 from benchmarks.harness import Bar, Bench, Options, columns, parse_options
-from benchmarks.ring.mesh import EXCUSED_S, SPAN_S, Mesh
+from benchmarks.ring.mesh import EXCUSED_S, SPAN_S, Counter, Mesh
 from benchmarks.ring.records import under_churn as records_under_churn
 from shoal.kernel.time import SECOND
 
@@ -34,12 +36,14 @@ QUESTION = "does the ring stay one ring under churn, loss and a partition, and w
 PEERS = 1_000
 LOSS = 0.05
 LOOKUPS = 2_000
+FORMED = 200
 SIZES = (10, 100, 1_000, 10_000)
 
 BARS = (
     Bar(key="lookup_correct", at_least=1.0, at_most=1.0),
     Bar(key="hops_mean", at_most=0.5 * math.log2(PEERS) + 1),
     Bar(key="hops_over_bar", at_most=0.0),
+    Bar(key="hops_mean_formed", at_most=0.5 * math.log2(FORMED) + 1),
     Bar(key="recover_s", at_most=EXCUSED_S),
     Bar(key="events_per_s", at_least=30_000),
     Bar(key="records_lost", at_most=0.0),
@@ -73,8 +77,10 @@ def under_churn(bench: Bench, options: Options) -> None:
     bench.key("lookup_correct_under_faults", [under.share])
     bench.key("recover_s", [recover if recover >= 0 else math.inf])
     bench.key("settle_s", [settle if settle >= 0 else math.inf])
+    wall_s = time.perf_counter() - wall
     bench.key("events_per_s", [world.events / spent])
-    bench.key("wall_s", [time.perf_counter() - wall])
+    bench.key("events_per_wall_s", [world.events / wall_s])
+    bench.key("wall_s", [wall_s])
 
 
 def by_size(bench: Bench, options: Options) -> None:
@@ -90,13 +96,8 @@ def by_size(bench: Bench, options: Options) -> None:
         before = world.messages
         world.run_for(30 * SECOND)
         rate = (world.messages - before) / 30 / peers
-        for _ in range(LOOKUPS // (10 if options.quick else 1)):
-            mesh.counter.ask()
-            world.run_for(SECOND // 1_000)
-        world.run_for(15 * SECOND)
+        counter = stable_lookups(mesh, options)
         speed = world.events / (time.process_time() - cpu)
-        counter = mesh.counter
-        assert counter.share == 1.0, f"{counter.right} of {len(counter.hops)} look-ups were right"
         bar = 0.5 * math.log2(peers) + 1
         over = max(over, counter.hops_mean - bar)
         bench.row(part="sizes", peers=peers, messages_per_peer_s=rate, hops=counter.hops_mean)
@@ -110,10 +111,32 @@ def by_size(bench: Bench, options: Options) -> None:
     bench.say(columns(lines))
 
 
-def main() -> int:
+def formed(bench: Bench, options: Options) -> None:
+    """The part `formed`."""
+    peers = 30 if options.quick else FORMED
+    mesh = Mesh(bench, peers, loss=0.0, case="formed", whole=False)
+    counter = stable_lookups(mesh, options)
+    bench.row(part="formed", peers=peers, hops=counter.hops_mean, most=max(counter.hops))
+    bench.key("hops_mean_formed", [counter.hops_mean])
+
+
+def stable_lookups(mesh: Mesh, options: Options) -> Counter:
+    """Look-ups in a ring that nobody disturbs: all of them are right."""
+    for _ in range(LOOKUPS // (10 if options.quick else 1)):
+        mesh.counter.ask()
+        mesh.world.run_for(SECOND // 1_000)
+    mesh.world.run_for(15 * SECOND)
+    counter = mesh.counter
+    assert counter.share == 1.0, f"{counter.right} of {len(counter.hops)} look-ups were right"
+    return counter
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """All parts."""
-    options = parse_options("ring", QUESTION)
+    options = parse_options("ring", QUESTION, arguments)
     bench = Bench("ring", QUESTION, bars=BARS, options=options)
+    if options.wants("formed"):
+        formed(bench, options)
     if options.wants("sizes"):
         by_size(bench, options)
     if options.wants("churn"):

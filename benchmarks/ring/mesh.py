@@ -1,4 +1,4 @@
-"""A simulated ring that is whole at its begin, and what is asked of it."""
+"""A simulated ring, whole at its begin or formed by joins, and what is asked of it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +28,9 @@ PARTED_S = (270, 330)
 LOOKUPS_PER_S = 20
 EXCUSED_S = 30.0
 SETTLE_S = 90
+#: A ring that forms: a peer joins so often; then so much time before anything is asked.
+JOIN = SECOND // 10
+FORM_S = 120
 
 
 class Counter:
@@ -95,7 +98,7 @@ class Counter:
 
 
 class Mesh:
-    """A simulated ring that is whole at its begin."""
+    """A simulated ring: whole at its begin, or not `whole`, which means formed by joins."""
 
     def __init__(
         self,
@@ -106,6 +109,7 @@ class Mesh:
         case: str,
         beside: Sequence[Checker] = (),
         directory: bool = False,
+        whole: bool = True,
     ) -> None:
         self.rng = Rng(peers, case)
         self._places: dict[str, Place] = {}
@@ -113,13 +117,31 @@ class Mesh:
         self.checker = RingChecker(bound_s=SETTLE_S, excused_s=EXCUSED_S)
         checkers = [self.checker, *beside]
         self.world = World(1, self._peer, weather=Weather(loss=loss), checkers=checkers)
+        if whole:
+            self._begin(peers)
+        else:
+            self._form(peers)
+        self.counter = self.count(bench, case)
+
+    def _begin(self, peers: int) -> None:
+        """All at once, with the tables that a ring comes to which nobody disturbs."""
         nodes = [self.world.add_host() for _ in range(peers)]
         contacts = [Contact(node.name, node.address, 1) for node in nodes]
         self._places = stable_tables(contacts, RingConfig().successors_max)
         for node in nodes:
             self.world.start(node, [])
         self._places = {}
-        self.counter = self.count(bench, case)
+
+    def _form(self, peers: int) -> None:
+        """One joins after the other; then time for fingers: each peer has looked all of them up."""
+        world = self.world
+        world.disturb("forming")
+        for _ in range(peers):
+            seeds = [node.address for node in self.rng.sample(world.running(), 3)]
+            world.start(world.add_host(), seeds)
+            world.run_for(JOIN)
+        world.run_for(FORM_S * SECOND)
+        world.undisturb("forming")
 
     def _peer(self, me: Contact, seeds: Any, rng: Rng) -> Peer:
         place = self._places.get(me.name)

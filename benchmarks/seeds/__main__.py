@@ -8,6 +8,9 @@ anybody can repeat it:
     python -m benchmarks.seeds --seeds 2001..2500  other seeds
     python -m benchmarks.seeds --quick             seeds 1..32: a smoke run
 
+What is too large for so many seeds (scenarios/large) is played with --large, and with --keep, with
+three seeds each; their digests are kept one by one.
+
 The last line is one line of JSON. Unlike other benchmarks this one fails if a run fails.
 """
 
@@ -22,16 +25,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import columns, machine, write_rows
+from benchmarks.harness import columns, last_line, machine, write_rows
 from shoal.sim.runs.cast import standard
 from shoal.sim.runs.many import command, outcomes, scenario_files, seeds_of
 from shoal.sim.runs.run import Outcome
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = ROOT / "scenarios"
+LARGE = SCENARIOS / "large"
 RESULT = Path(__file__).parents[1] / "results" / "seeds.json"
 SEEDS = "1..2000"
 QUICK = "1..32"
+LARGE_SEEDS = "1..3"
 
 
 def jobs(seeds: Sequence[int], files: Sequence[Path]) -> list[tuple[Path, int]]:
@@ -72,24 +77,27 @@ class Tally:
     def digest(self) -> str:
         return self._digest.hexdigest()
 
-    def result(self, *, seeds: str, wall_s: float) -> dict[str, Any]:
-        """All of it, as it is kept."""
+    def result(self, large: "Tally", *, seeds: str, wall_s: float) -> dict[str, Any]:
+        """All of it, as it is kept; the large runs one by one, beside the figures of the others."""
         scenarios = sorted({row["scenario"] for row in self.rows})
         return {
             "benchmark": "seeds",
             "seeds": seeds,
+            "large": large.rows,
             "commit": _git("rev-parse", "HEAD"),
             "changed": _git("status", "--porcelain", "--", "src", "scenarios").splitlines(),
             "digest": self.digest,
             "keys": {
                 "runs": len(self.rows),
                 "failed": len(self.failures),
+                "large_runs": len(large.rows),
+                "large_failed": len(large.failures),
                 "scenarios": len(scenarios),
                 "events": self.events,
                 "events_per_s": round(self.events / wall_s),
                 "wall_s": round(wall_s, 1),
             },
-            "failures": self.failures,
+            "failures": [*self.failures, *large.failures],
             "probes": dict(sorted(self.probes.items())),
             "machine": machine(),
         }
@@ -117,38 +125,59 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return columns(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, say, keep."""
-    parser = argparse.ArgumentParser(prog="benchmarks.seeds", description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", default=SEEDS, help="which: 1..2000")
-    parser.add_argument("--quick", action="store_true", help=f"a smoke run: {QUICK}")
-    parser.add_argument("--keep", action="store_true", help="keep the result")
-    parser.add_argument("--raw", type=Path, help="write every run to this CSV file")
-    options = parser.parse_args(arguments)
-    if options.keep and options.quick:
-        parser.error("a quick run cannot be kept: leave out --keep")
-    seeds = QUICK if options.quick else options.seeds
-    print(f"seeds: does any of {seeds} break a promise?", flush=True)
+def play(chosen: Sequence[tuple[Path, int]], *, say_every: int) -> Tally:
+    """All of these; a failure is said at once, and how far it is after so many."""
     tally = Tally()
-    began = time.perf_counter()
-    for path, outcome, wall_s in timed(jobs(seeds_of(seeds), scenario_files(SCENARIOS))):
+    for path, outcome, wall_s in timed(chosen):
         tally.add(path, outcome, wall_s)
         if not outcome.ok:
             failure = tally.failures[-1]
             print(f"  FAILED {failure['scenario']} seed {failure['seed']}: {failure['what']}")
             print(f"    {failure['repeat']}", flush=True)
-        elif len(tally.rows) % 100 == 0:
+        elif len(tally.rows) % say_every == 0:
             print(f"  {len(tally.rows)} runs, {len(tally.failures)} failed", flush=True)
-    result = tally.result(seeds=seeds, wall_s=time.perf_counter() - began)
-    print(table(tally.rows))
+    return tally
+
+
+def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """What the command line asked for."""
+    parser = argparse.ArgumentParser(prog="benchmarks.seeds", description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", default=SEEDS, help="which: 1..2000")
+    parser.add_argument("--quick", action="store_true", help=f"a smoke run: {QUICK}")
+    parser.add_argument("--large", action="store_true", help="the large scenarios too")
+    parser.add_argument("--keep", action="store_true", help="keep the result; implies --large")
+    parser.add_argument("--raw", type=Path, help="write every run to this CSV file")
+    options = parser.parse_args(arguments)
+    if options.keep and options.quick:
+        parser.error("a quick run cannot be kept: leave out --keep")
+    return options
+
+
+def main(
+    arguments: Sequence[str] | None = None, *, large: Path = LARGE, result: Path = RESULT
+) -> int:
+    """Run, say, keep."""
+    options = options_of(arguments)
+    seeds = QUICK if options.quick else options.seeds
+    print(f"seeds: does any of {seeds} break a promise?", flush=True)
+    began = time.perf_counter()
+    tally = play(jobs(seeds_of(seeds), scenario_files(SCENARIOS)), say_every=100)
+    wall_s = time.perf_counter() - began
+    pairs = [(path, seed) for path in scenario_files(large) for seed in seeds_of(LARGE_SEEDS)]
+    if pairs and (options.large or options.keep):
+        print(f"and seeds {LARGE_SEEDS} of the large scenarios?", flush=True)
+    more = play(pairs if options.large or options.keep else [], say_every=1)
+    found = tally.result(more, seeds=seeds, wall_s=wall_s)
+    rows = [*tally.rows, *more.rows]
+    print(table(rows))
     if options.raw is not None:
-        write_rows(options.raw, tally.rows)
+        write_rows(options.raw, rows)
     if options.keep:
-        RESULT.parent.mkdir(parents=True, exist_ok=True)
-        RESULT.write_text(json.dumps(result, indent=2, sort_keys=True) + "\n")
-        print(f"kept in {RESULT.relative_to(ROOT)}")
-    print(json.dumps(result, sort_keys=True))
-    return 1 if tally.failures else 0
+        result.parent.mkdir(parents=True, exist_ok=True)
+        result.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
+        print(f"kept in {result}")
+    print(last_line(found))
+    return 1 if found["failures"] else 0
 
 
 def _git(*words: str) -> str:

@@ -73,13 +73,13 @@ def ratios(bench: Bench, found: _Found, effort: Effort) -> None:
 
 
 def main() -> int:
-    options = parse_options("sharing", QUESTION)
+    options = parse_options("sharing", QUESTION, plain=True)
     bench = Bench("sharing", QUESTION, BARS, options)
     with tempfile.TemporaryDirectory(prefix="shoal-sharing-") as folder:
         work = Path(folder)
         if options.wants("cases"):
             effort = cases.QUICK if options.quick else cases.FULL
-            plain, shoal = Plain(work), Shoal(work)
+            plain, shoal = Plain(work, fair=options.plain_fair), Shoal(work)
             try:
                 found = cases.measure(bench, plain, shoal, cases.cases_of(effort), effort)
             finally:

@@ -8,18 +8,27 @@ The suite speaks to an engine by commands and reports alone; the adapter brings 
 and reads results back (under.py). A simulated engine passes it as well as Spark's, or one of them
 is wrong. What rows get is in rows_suite.py; what windows are, for engines that run them, in
 windows_suite.py. The others refuse them (`windows = False`).
+
+Left out   AddDeliveries, EndDelivery, ResumeDelivery, and the start of a deliver component: sinks
+           are files and tables of the user, and an engine of an invented world has none. Where
+           there are no sinks they are refused, as this suite says; what they do where there are
+           is tested in tests/unit/spark/deliver and tests/spark/test_deliver.py.
 """
+
+from itertools import pairwise
 
 import pytest
 
 from shoal.dataplane import commands as c
 from shoal.dataplane.reports import (
+    Failed,
     FencedOff,
     Served,
     StepDone,
     Suspended,
 )
 from shoal.dataplane.rows import FOREVER
+from shoal.dataplane.scheduler import ATTEMPTS_BEFORE_BISECTION, BACKOFF_FIRST
 from shoal.kernel.errors import LocalError, ShoalError
 from tests.conformance.rows_suite import RowsSuite
 from tests.conformance.under import INGEST, SECOND, TIMEOUT, EngineUnderTest, view_of
@@ -61,6 +70,8 @@ class EngineSuite(RowsSuite):
             c.DropRow(instance=instance, query="nobody", now=False),
             c.SetKeep(instance=instance, query="nobody", keep=0.5),
             c.SetKeep(instance=instance, query="a", keep=0.0),
+            c.SetWeight(instance=instance, query="nobody", weight=2.0),
+            c.SetWeight(instance=instance, query="a", weight=0.0),
             c.Analyze(probe="SELECT typeof(s.`none`) AS t0 FROM (SELECT 1 AS x) AS s"),
         ):
             with pytest.raises(ShoalError):
@@ -221,6 +232,36 @@ class EngineSuite(RowsSuite):
         assert (view.lag, view.roster_rows, view.failures) == (0, 1, 0)
         assert view.step == served[-1].step
         assert view.rates["in"] > view.rates["out"] > 0
+
+    def test_a_step_that_fails_is_told_and_tried_again_later_and_later(
+        self, under: EngineUnderTest
+    ) -> None:
+        """The wait doubles with each failure, until the row that is to blame is found."""
+        instance = self.start(under, "trap(n, 13)")
+        under.bring(1)
+        reports = under.wait_for(Suspended)
+        failed = [r for r in reports if isinstance(r, Failed)]
+        assert [r.instance for r in failed] == [instance] * ATTEMPTS_BEFORE_BISECTION
+        assert [r.attempts for r in failed] == list(range(1, ATTEMPTS_BEFORE_BISECTION + 1))
+        assert all("thirteen" in r.reason for r in failed)
+        for before, after in pairwise(failed):
+            wait = BACKOFF_FIRST << (after.attempts - 1)
+            assert after.retry_at - before.retry_at >= wait, "it came no sooner than was said"
+        under.settle()
+        (view,) = view_of(under.engine, instance)
+        assert (view.failures, view.reason, view.lag) == (0, "", 0)
+
+    def test_what_is_for_a_deliver_component_is_refused_where_none_runs(
+        self, under: EngineUnderTest
+    ) -> None:
+        engine = under.engine
+        for wrong in (
+            c.AddDeliveries(instance="deliver-1", deliveries=()),
+            c.EndDelivery(instance="deliver-1", delivery="a"),
+            c.ResumeDelivery(instance="deliver-1", delivery="a"),
+        ):
+            with pytest.raises(LocalError):
+                engine.call(wrong, timeout=TIMEOUT)
 
     def test_Q3_a_row_that_fails_is_suspended(self, under: EngineUnderTest) -> None:
         """It alone, in the open; the rest goes on and has lost nothing."""

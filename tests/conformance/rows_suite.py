@@ -5,9 +5,12 @@ A part of the contract's suite, see engine_suite.py.
 
 from dataclasses import replace
 
+import pytest
+
 from shoal.dataplane import commands as c
 from shoal.dataplane.contract import Engine
 from shoal.dataplane.rows import ALWAYS, FOREVER
+from shoal.kernel.errors import LocalError
 from shoal.query.draft import parse_selection
 from tests.conformance.under import (
     FAR,
@@ -105,6 +108,61 @@ class RowsSuite(SuiteBase):
         assert sorted(n for q, _, n in got if q == "b") == [1, 2, 5]
         assert sorted(n for q, _, n in got if q == "c") == [1, 2, 3, 5, 5, 6]
 
+    def test_Q1_a_drop_now_ends_every_version(self, under: EngineUnderTest) -> None:
+        """An altered query still owes its old version's results; after `now` it owes nothing."""
+        instance = self.start(under, "kwh > 0", "kwh > 0")
+        under.bring(1, 2, 5)
+        under.settle()
+        for query in ("a", "b"):
+            altered = self.row(query, self.selection(under, "kwh > 1"), version=2)
+            command = c.ReplaceRow(source=instance, target=instance, row=altered)
+            under.engine.call(command, timeout=TIMEOUT)
+        drop = c.DropRow(instance=instance, query="a", now=True)
+        under.engine.call(drop, timeout=TIMEOUT)
+        under.bring(3, 6)
+        under.settle()
+        got = under.results(instance)
+        assert sorted((v, n) for q, v, n in got if q == "a") == [(1, 1), (1, 2), (1, 5)]
+        assert sorted((v, n) for q, v, n in got if q == "b") == [
+            *((1, n) for n in (1, 2, 3, 5)),
+            (2, 6),
+        ]
+        self.stop(under, instance)
+        component = self.component(self.selection(under, "kwh > 0"))
+        answer = under.engine.call(c.TakeOver(component=component, weight=1.0), timeout=TIMEOUT)
+        rows = answer["rows"]
+        cut = [row.cut < FOREVER for row in rows if row.query == "a"]  # type: ignore[attr-defined]
+        assert cut == [True, True], "a restart does not bring them back"
+
+    def test_Q3_a_replacement_that_is_refused_ends_nothing(self, under: EngineUnderTest) -> None:
+        """The target has a row of that name and version: the source's goes on as it was."""
+        here = self.start(under, "kwh > 0")
+        there = self.start(under, "zone = 2")
+        row = self.row("a", self.selection(under, "zone = 3"))
+        with pytest.raises(LocalError, match="in the roster of"):
+            under.engine.call(c.ReplaceRow(source=here, target=there, row=row), timeout=TIMEOUT)
+        under.bring(1, 2)
+        under.settle()
+        assert under.results(here) == [("a", 1, 1), ("a", 1, 2)]
+        assert under.results(there) == [("a", 1, 2)]
+
+    def test_S3_a_share_outlives_a_replacement(self, under: EngineUnderTest) -> None:
+        """Whoever alters a query need not know which share was set last."""
+        here = self.start(under, "kwh > -1")
+        found = self.selection(under, "zone < 9")
+        there = self.component(found)
+        under.engine.call(c.Start(component=there, weight=1.0), timeout=TIMEOUT)
+        under.engine.call(c.SetKeep(instance=here, query="a", keep=0.5), timeout=TIMEOUT)
+        row = self.row("a", found, version=2)
+        command = c.ReplaceRow(source=here, target=there.instance, row=row)
+        under.engine.call(command, timeout=TIMEOUT)
+        under.bring(*range(1, 401))
+        under.settle()
+        count = len(under.results(there.instance))
+        (view,) = view_of(under.engine, there.instance)
+        assert 120 < count < 280
+        assert count + view.counters["shed/a"] == 400
+
     def test_S3_keep(self, under: EngineUnderTest) -> None:
         """Less is looked at, and what was not is counted."""
         instance = self.start(under, "kwh > -1", "kwh > -1")
@@ -122,6 +180,22 @@ class RowsSuite(SuiteBase):
         under.settle()
         after = [q for q, _, _ in under.results(instance)]
         assert after.count("b") == before + 100
+
+    def test_Q3_weight(self, under: EngineUnderTest) -> None:
+        """It changes nothing that a query gets, and outlives the owner."""
+        instance = self.start(under, "kwh > 0", "kwh > 0")
+        under.bring(1)
+        under.settle()
+        command = c.SetWeight(instance=instance, query="b", weight=2.5)
+        assert under.engine.call(command, timeout=TIMEOUT) == {"weight": 2.5}
+        under.bring(2)
+        under.settle()
+        assert sorted(under.results(instance)) == [(q, 1, n) for q in "ab" for n in (1, 2)]
+        component = self.component(self.selection(under, "kwh > 0"))
+        self.stop(under, instance)
+        answer = under.engine.call(c.TakeOver(component=component, weight=1.0), timeout=TIMEOUT)
+        rows = {row.query: row.weight for row in answer["rows"]}  # type: ignore[attr-defined]
+        assert rows == {"a": 1.0, "b": 2.5}
 
     def test_Q2_rows_outlive_their_owner(self, under: EngineUnderTest) -> None:
         """Another engine goes on where the first stopped, with its rows."""

@@ -6,6 +6,9 @@ inclusive_start     a tuple at the very start of a row's interval counts        
 endless_until       a row goes on after its end                                  breaks Q1
 neighbours_constant a row has the constants of the row before it                 breaks Q1
 lenient_judge       nothing is ever late                                         breaks Q1
+generous_end        a dropped query goes on for a second of event time           breaks Q1
+uncut_versions      DROP NOW leaves what an earlier version still owes           breaks Q1
+early_cut           DROP NOW takes back the last commit                          breaks Q1
 repeated_commit     a step reads the last commit of the step before again        breaks Q2
 merging_step        equal tuples of one step become one                          breaks Q2
 shared_change       adding a row gives its constants to another                  breaks Q3
@@ -76,6 +79,40 @@ def neighbours_constant(patch: Patch) -> None:
 def lenient_judge(patch: Patch) -> None:
     """Q1: the watermark never moves."""
     patch.setattr(SplitClocks, "_minimum", lambda *_: None)
+
+
+def generous_end(patch: Patch) -> None:
+    """Q1: what nobody has seen yet still counts."""
+    _change_ends(patch, lambda row: replace(row, until=min(row.until + 1_000_000, FOREVER)))
+
+
+def early_cut(patch: Patch) -> None:
+    """Q1: what was served is not the query's any more."""
+    _change_ends(patch, lambda row: replace(row, cut=row.cut - (row.cut < FOREVER)))
+
+
+def _change_ends(patch: Patch, change: Callable[[RosterRow], RosterRow]) -> None:
+    real = SelectComponent.end
+
+    def mutant(self: SelectComponent, query: str, *, at: int, now: bool) -> RosterRow:
+        ended = change(real(self, query, at=at, now=now))
+        self._put([ended])
+        return ended
+
+    patch.setattr(SelectComponent, "end", mutant)
+
+
+def uncut_versions(patch: Patch) -> None:
+    """Q1: only the newest version is cut."""
+    real = SelectComponent.end
+
+    def mutant(self: SelectComponent, query: str, *, at: int, now: bool) -> RosterRow:
+        before = [row for row in self.rows() if row.query == query]
+        ended = real(self, query, at=at, now=now)
+        self._put([row for row in before if row.identity != ended.identity])
+        return ended
+
+    patch.setattr(SelectComponent, "end", mutant)
 
 
 def repeated_commit(patch: Patch) -> None:
@@ -158,6 +195,9 @@ MUTANTS: Mapping[Callable[[Patch], None], str] = {
     endless_until: "Q1",
     neighbours_constant: "Q1",
     lenient_judge: "Q1",
+    generous_end: "Q1",
+    uncut_versions: "Q1",
+    early_cut: "Q1",
     repeated_commit: "Q2",
     merging_step: "Q2",
     shared_change: "Q3",

@@ -1,7 +1,8 @@
 """Broken variants of the invented engine; the conformance suite must catch each.
 
-Each is a function that patches the real thing; `MUTANTS` says which promise it breaks. That the
-suite catches them says as much about the suite that Spark's engine passes.
+Each is a function that patches the real thing; `MUTANTS` says which test must fail, one that has
+the broken promise in its name. That the suite catches them says as much about the suite that
+Spark's engine passes.
 
 unfenced_table      any epoch may commit                                         breaks L3
 unfenced_roster     any epoch may put rows                                       breaks L3
@@ -207,21 +208,21 @@ def unsorted_results(patch: Patch) -> None:
 
 
 MUTANTS: Mapping[Callable[[Patch], None], str] = {
-    unfenced_table: "L3",
-    unfenced_roster: "L3",
-    repeated_number: "L2",
-    repeated_commit: "Q2",
-    forgotten_fill: "Q2",
-    restarting_fill: "Q2",
-    inclusive_start: "Q1",
-    endless_until: "Q1",
-    null_is_true: "Q1",
-    late_is_ok: "Q1",
-    ahead_is_ok: "Q1",
-    shared_change: "Q3",
-    all_suspended: "Q3",
-    forgetful_roster: "Q3",
-    uncounted_shedding: "S3",
-    uncounted_errors: "S3",
-    unsorted_results: "O1",
+    unfenced_table: "test_L3_a_second_engine_fences_the_first",
+    unfenced_roster: "test_L3_a_second_engine_fences_the_first",
+    repeated_number: "test_L2_steps_are_reported_once_in_order",
+    repeated_commit: "test_Q2_rows_outlive_their_owner",
+    forgotten_fill: "test_Q2_a_new_owner_in_the_middle_of_it",
+    restarting_fill: "test_Q1_Q2_back_fill",
+    inclusive_start: "test_Q1_a_start_that_is_still_to_come",
+    endless_until: "test_Q1_replace",
+    null_is_true: "test_Q1_null_is_not_true",
+    late_is_ok: "test_Q1_late_and_dead_tuples_are_nobodys",
+    ahead_is_ok: "test_Q1_late_and_dead_tuples_are_nobodys",
+    shared_change: "test_Q1_Q3_drop",
+    all_suspended: "test_Q3_a_row_that_fails_is_suspended",
+    forgetful_roster: "test_Q3_what_was_acknowledged_outlives_the_owner",
+    uncounted_shedding: "test_S3_keep",
+    uncounted_errors: "test_S3_errors_are_null_and_counted",
+    unsorted_results: "test_O1_a_commit_is_in_order",
 }

@@ -1,17 +1,20 @@
 """The judge of queries: DuckDB's answer over the ok tuples, and the order that is promised.
 
-Promises judged   Q1 Q2  a query's rows are those of its SQL over the ok tuples of its interval,
+Promises judged   Q1     a query's rows are those of its SQL over the ok tuples of its interval,
                          each once: as a bag of (source step, columns, version)
-                  Q3     the same, for those that were left alone while others changed
+                  Q2     two plays of one world with other steps and a crash give the same bags
+                  Q3     so do two plays with other changes around; a row is as it was added
                   O1     rows come in the order (step, event time, `_id`), and the step of a row
                          is the one that consumed its tuple's commit
                   S3     what was shed is counted: all tuples less those looked at
 
-The intervals are read from the roster log; nothing else of Shoal decides here. `_id` >> 35 is the
-source step of a tuple.
+The intervals are read from the roster log, and judged by intervals.py; nothing else of Shoal
+decides here. `_id` >> 35 is the source step of a tuple.
 """
 
+import bisect
 import functools
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +26,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from shoal.cli.local import Mesh
 from shoal.dataplane.rows import ALWAYS, FOREVER, RosterRow
-from shoal.log.rosterlog import RosterLog
 from tests.oracle.model import Judged, entries, micros
 from tests.oracle.world import COLUMNS, arrow_of
 
@@ -35,9 +36,10 @@ __all__ = [
     "Wrong",
     "check_order",
     "check_query",
+    "check_same",
     "check_shed",
     "check_untouched",
-    "roster_rows",
+    "plain_rows",
     "text_of",
 ]
 
@@ -64,6 +66,8 @@ class Oracle:
         table = arrow_of([j.values for j in self.ok if j.values is not None])
         table = table.append_column("_source", pa.array([j.step for j in self.ok], pa.int64()))
         instants = [micros(j.values["ts"]) for j in self.ok if j.values is not None]
+        self._steps = [j.step for j in self.ok]
+        self._most = list(itertools.accumulate(instants, max))
         table = table.append_column("_at", pa.array(instants, pa.int64()))
         self._duck = duckdb.connect()
         self._duck.execute("SET TimeZone = 'UTC'")
@@ -75,8 +79,13 @@ class Oracle:
 
     def greatest(self, step: int) -> int:
         """The greatest event time of the ok tuples up to a source step."""
-        seen = [micros(j.values["ts"]) for j in self.ok if j.step <= step and j.values]
-        return max(seen, default=ALWAYS)
+        place = bisect.bisect_right(self._steps, step)
+        return self._most[place - 1] if place else ALWAYS
+
+    @property
+    def reached(self) -> frozenset[int]:
+        """The greatest event times that the source's commits have reached."""
+        return frozenset([ALWAYS, *self._most])
 
     def expected(self, rows: Iterable[RosterRow], texts: Mapping[int, Text]) -> "Counter[Any]":
         """The bag of rows that these versions of a query must have given (Q1)."""
@@ -151,10 +160,31 @@ def check_shed(*, rows: int, lost: int, ok: int) -> None:
         raise Wrong(f"S3: {rows} rows and {lost} counted as shed make {rows + lost}, not {ok}")
 
 
-def check_untouched(rows: Sequence[RosterRow]) -> None:
-    """Raise Wrong unless a query that nobody touched is as it was (Q3)."""
-    if len(rows) != 1 or (rows[0].until, rows[0].cut) != (FOREVER, FOREVER) or rows[0].suspended:
-        raise Wrong(f"Q3: a change to another query changed {rows}")
+def check_untouched(before: Sequence[RosterRow], after: Sequence[RosterRow]) -> None:
+    """Raise Wrong unless the row of a query that nobody touched is as it was added (Q3)."""
+    if len(before) != 1 or list(before) != list(after):
+        raise Wrong(f"Q3: a change to another query made {after} of {before}")
+
+
+def check_same(
+    one: Mapping[str, "Counter[Any]"], other: Mapping[str, "Counter[Any]"], *, promise: str
+) -> None:
+    """Raise Wrong unless two plays of one world gave each query the same rows (Q2, Q3)."""
+    assert list(one) == list(other), "the same queries"
+    for name, bag in one.items():
+        missing, more = bag - other[name], other[name] - bag
+        if missing or more:
+            raise Wrong(
+                f"{promise}: {name} has {sum(missing.values())} rows in one play only, such as "
+                f"{_some(missing)}, and {sum(more.values())} in the other, such as {_some(more)}"
+            )
+
+
+def plain_rows(got: pa.Table, columns: Sequence[str]) -> "Counter[Any]":
+    """A result as a bag of what its user sees."""
+    names = ["_version", *columns]
+    cells = (map(_plain, _column(got, name)) for name in names)
+    return Counter(zip(*cells, strict=True))
 
 
 def _consumed(select: Path, source: str) -> dict[int, range]:
@@ -169,37 +199,27 @@ def _consumed(select: Path, source: str) -> dict[int, range]:
     return found
 
 
-def roster_rows(root: Path, query: str) -> list[RosterRow]:
-    """All rows of a query, from all rosters of a root, in the order of versions."""
-    rows = [
-        row
-        for folder in sorted((root / "rosters").iterdir())
-        for row in RosterLog(folder).load().rows
-        if row.query == query
-    ]
-    return sorted(rows, key=lambda row: row.version)
-
-
 def text_of(where: str, columns: Sequence[str] = COLUMNS) -> Text:
     """A version of a query."""
     return Text(columns=tuple(columns), where=where)
 
 
 def check_query(
-    mesh: Mesh, root: Path, oracle: Oracle, name: str, texts: Mapping[int, Text]
-) -> pa.Table:
-    """One query against everything that is promised of it."""
-    got = mesh.query(name).to_arrow() if name in mesh.queries() else mesh.results(name, after=0)
-    rows = roster_rows(root, name)
+    oracle: Oracle,
+    name: str,
+    got: pa.Table,
+    rows: Sequence[RosterRow],
+    texts: Mapping[int, Text],
+) -> None:
+    """A query's result against what its rows and its texts ask for (Q1)."""
     if not rows:
         raise Wrong(f"Q1: {name} has no row in any roster")
-    if all(row.cut == FOREVER for row in rows) and sorted(texts) != [r.version for r in rows]:
-        raise Wrong(f"Q1: {name} has versions {[r.version for r in rows]}")
+    if sorted(texts) != [row.version for row in rows]:
+        raise Wrong(f"Q1: {name} has versions {[row.version for row in rows]}")
     try:
         oracle.check(got, rows, texts)
     except Wrong as wrong:
         raise Wrong(f"{name} {texts}: {wrong}") from None
-    return got
 
 
 def _column(table: pa.Table, name: str) -> list[Any]:

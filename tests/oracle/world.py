@@ -71,9 +71,16 @@ class File:
 
     path: Path
     split: str
-    #: Files of one round appear at the same instant.
+    #: Files of one round appear at the same instant; pushed ones as they are sent.
     round: int
+    #: Which of its split's it is, from 0: the number that a client gives it.
+    sequence: int
     tuples: tuple[Tuple | None, ...]
+
+    @property
+    def pushed(self) -> bool:
+        """Whether it is a batch that its split pushes, and lies nowhere."""
+        return self.path.suffix == ".push"
 
 
 class World:
@@ -97,7 +104,8 @@ class World:
     def drop(self, folder: Path, *, files: int, rows: int, idle: bool = True) -> list[File]:
         """Put a round of files into the folder at one instant; `idle` False leaves that split out.
 
-        They lie in <round>/<split>/, so a stream tells its splits by `SPLIT_BY`.
+        They lie in <round>/<split>/, so a stream tells its splits by `SPLIT_BY`. What is to be
+        pushed is made, and left to the caller.
         """
         number = self.files[-1].round + 1 if self.files else 0
         aside, made = folder.parent / f".{folder.name}-{number}", []
@@ -106,12 +114,19 @@ class World:
             split = SPLITS[place % (3 if idle else 2)]
             path = aside / split / f"part-{place:05}.{self.format}"
             tuples = tuple(self.tuple(split) for _ in range(rows))
-            made.append(File(path=path, split=split, round=number, tuples=tuples))
-            self.files.append(made[-1])
+            made.append(self._file(path, split, number, tuples))
             _write(made[-1], place)
-        folder.mkdir(exist_ok=True)
-        aside.rename(folder / f"r{number:05}")
+        if self.format != "push":
+            folder.mkdir(exist_ok=True)
+            aside.rename(folder / f"r{number:05}")
         return made
+
+    def _file(self, path: Path, split: str, number: int, tuples: tuple[Tuple | None, ...]) -> File:
+        sequence = sum(1 for file in self.files if file.split == split)
+        self.files.append(
+            File(path=path, split=split, round=number, sequence=sequence, tuples=tuples)
+        )
+        return self.files[-1]
 
     def repeat_newest(self, folder: Path, *, rows: int) -> None:
         """A round with tuples at the greatest event time there was, and a little after it."""
@@ -127,8 +142,7 @@ class World:
             tuples.append({"n": self._made, "ts": ts, **self._values(), "kwh": float(n)})
         tuples += [dict(tuples[-1]), dict(tuples[-1])]
         path = aside / SPLITS[0] / f"part-{place:05}.{self.format}"
-        self.files.append(File(path=path, split=SPLITS[0], round=number, tuples=tuple(tuples)))
-        _write(self.files[-1], place)
+        _write(self._file(path, SPLITS[0], number, tuple(tuples)), place)
         aside.rename(folder / f"r{number:05}")
 
     def tuple(self, split: str) -> Tuple | None:
@@ -187,6 +201,8 @@ def arrow_of(tuples: list[Tuple]) -> pa.Table:
 
 def _write(file: File, place: int) -> None:
     """Write a file and date it after the file before it: the journal's order is that of dates."""
+    if file.pushed:
+        return
     file.path.parent.mkdir(parents=True, exist_ok=True)
     WRITERS[file.path.suffix[1:]](file, file.path)
     stamp = (1_700_000_000 + place) * 10**9

@@ -4,11 +4,27 @@ It answers the questions of a draft for the operators that the tests use. That i
 Spark does is a test of its own (tests/spark/test_query_types.py).
 """
 
+from dataclasses import replace
+
+from shoal.kernel.errors import UserError
 from shoal.query.draft import Draft
 from shoal.query.selection import Selection
-from shoal.query.terms.tree import COMPARISONS, Call, ColumnRef, Convert, Literal, Term, walk
+from shoal.query.terms.tree import (
+    COMPARISONS,
+    Call,
+    ColumnRef,
+    Convert,
+    Literal,
+    Term,
+    bottom_up,
+    walk,
+)
 from shoal.query.terms.types import FRACTIONAL, INTEGRAL, decimal_parts, is_decimal, is_numeric
 from shoal.query.terms.typing import Typing
+from shoal.query.windows.aggregates import Argument, measure
+from shoal.query.windows.draft import QueryDraft
+from shoal.query.windows.grouping import Aggregated
+from shoal.query.windows.plan import Projected, Windowed
 
 _ORDER = [*INTEGRAL]
 _CONDITIONS = (*COMPARISONS, "and", "or", "not", "in", "like", "ilike", "rlike")
@@ -32,13 +48,18 @@ def resolve(draft: Draft) -> Selection:
 def answers(draft: Draft) -> list[str]:
     """One type for each question of the draft's probe."""
     typing = Typing(draft.conjuncts)
+    known = _known(draft.conjuncts, typing)
+    return [known[question] for question in typing.questions]
+
+
+def _known(terms: tuple[Term, ...], typing: Typing) -> dict[str, str]:
     known = {"NULL": "VOID"}
-    for part in draft.conjuncts:
-        for node in walk(part):
+    for term in terms:
+        for node in walk(term):
             known[typing.question(node)] = type_of(node)
             if isinstance(node, Call) and typing.is_joint(node):
                 known[typing.joint_question(node)] = common([type_of(arg) for arg in node.args])
-    return [known[question] for question in typing.questions]
+    return known
 
 
 def type_of(term: Term) -> str:
@@ -110,3 +131,44 @@ def _pair(left: str, right: str) -> str:
     (p1, s1), (p2, s2) = decimal_parts(left), decimal_parts(right)
     scale = max(s1, s2)
     return f"DECIMAL({max(p1 - s1, p2 - s2) + scale},{scale})"
+
+
+def resolve_query(draft: QueryDraft) -> Windowed | Projected:
+    """The query of a draft, by the stand-in's types."""
+    return draft.resolve(query_answers(draft))
+
+
+def query_answers(draft: QueryDraft) -> list[str]:
+    """One type for each question of a query's probe."""
+    inner = Typing(draft.inner)
+    known = _known(draft.inner, inner)
+    found = [known[question] for question in inner.questions]
+    if draft.window is None:
+        return found
+    columns = {f"k{at}": type_of(key) for at, key in enumerate(draft.parts.keys)}
+    columns |= {f"a{at}": _aggregate(call) for at, call in enumerate(draft.parts.calls)}
+    columns |= {"window_start": "TIMESTAMP", "window_end": "TIMESTAMP"}
+    terms = tuple(bottom_up(term, lambda node: _typed(node, columns)) for term in draft.outer)
+    outer = Typing(terms, digits=True)
+    known = _known(terms, outer)
+    found += [columns[f"a{at}"] for at in range(len(draft.parts.calls))]
+    return found + [known[question] for question in outer.questions]
+
+
+def _typed(node: Term, columns: dict[str, str]) -> Term:
+    return replace(node, type=columns[node.name]) if isinstance(node, ColumnRef) else node
+
+
+def _aggregate(call: Aggregated) -> str:
+    """The type of an aggregate, as `measure` has it: that this is Spark's is tested there."""
+    types = [type_of(term) for term in call.arguments]
+    try:
+        made = measure(
+            call.function,
+            tuple(Argument(text="s.`x`", type=type_) for type_ in types),
+            name="a0",
+            fixed=tuple(constant.value for constant in call.fixed),
+        )
+    except UserError:
+        return types[0]  # the draft refuses it too, with its place
+    return made.type

@@ -24,7 +24,7 @@ def main() -> int:
     while total.races + total.crashes < chosen.count:
         with tempfile.TemporaryDirectory(prefix="shoal-races-") as folder:
             seed = chosen.seed + batch
-            tally = run(Path(folder), seed=seed, pauses=45, crashes=30, crowd=25)
+            tally = run(Path(folder), seed=seed, pauses=40, crashes=25, moments=15, crowd=20)
         add(total, tally)
         batch += 1
         print(tally.line(), file=sys.stderr, flush=True)
@@ -34,7 +34,16 @@ def main() -> int:
 
 def add(total: Tally, tally: Tally) -> None:
     """Sum up."""
-    for name in ("races", "crashes", "fenced", "commits", "take_overs", "compactions"):
+    for name in (
+        "races",
+        "crashes",
+        "moments",
+        "nameless",
+        "fenced",
+        "commits",
+        "take_overs",
+        "compactions",
+    ):
         setattr(total, name, getattr(total, name) + getattr(tally, name))
     total.rows_read += tally.rows_read
     total.seconds = round(total.seconds + tally.seconds, 1)

@@ -4,6 +4,8 @@
             compacts; the first is woken and must be fenced, or have been done before
     stale   an owner that was fenced out while idle tries to commit; one repeats a step
     crash   an owner dies (SIGKILL) at a named point; another goes on
+    moment  an owner dies inside the library's commit: up to 9 ms after it began to append, or
+            while it writes the file that is to be the entry, before that has its name
     crowd   four owners take over from each other while a fifth hand stops and wakes them
 
 A reader that was opened before each round reads on after it, from wherever it lagged. At the end
@@ -54,6 +56,12 @@ CRASHES = (
     *(("commit", point) for point in (*COMMIT_POINTS, *UPKEEP_POINTS)),
     *(("take", point) for point in TAKE_POINTS),
 )
+#: What an owner appends when it dies at some moment, and what makes it one: the time is up, ...
+MOMENTS = (("commit", "time"), ("commit", "byte"), ("take", "time"), ("take", "byte"))
+#: ... at most so many microseconds after it began, ...
+MOMENT_US = 9_000
+#: ... or this byte of the entry is written; every entry has more.
+MOMENT_BYTES = 300
 Place = TypeVar("Place", str, tuple[str, str])
 #: The longest that anything here may take on a busy machine before it counts as hanging.
 PATIENCE_S = 120.0
@@ -66,6 +74,9 @@ class Tally:
     seed: int
     races: int = 0
     crashes: int = 0
+    #: Of the crashes, those at some moment; and of these, those that left an entry without a name.
+    moments: int = 0
+    nameless: int = 0
     fenced: int = 0
     commits: int = 0
     take_overs: int = 0
@@ -185,14 +196,17 @@ class Run:
         for owner in owners:
             owner.close()
 
-    def crashes(self, count: int) -> None:
-        """Owners die one after the other, each at a point; the next is started meanwhile."""
+    def crashes(self, count: int, *, moments: int) -> None:
+        """Owners die one after the other, at a point or a moment; the next is started meanwhile."""
         waiting = [self.process(), self.process()]
-        for _ in range(count):
+        for number in range(count + moments):
             owner = waiting.pop(0)
             waiting.append(self.process())
             owner.answer()
-            self._crash(owner)
+            if number < count:
+                self._crash(owner)
+            else:
+                self._crash_at_a_moment(owner)
         for owner in waiting:
             owner.answer()
             owner.close()
@@ -295,6 +309,36 @@ class Run:
         owner.close()
         self._read(reader)
 
+    def _crash_at_a_moment(self, owner: Process) -> None:
+        order, how = self._drawn("moment", MOMENTS)
+        self.tally.crashes += 1
+        self.tally.moments += 1
+        reader = self._reader()
+        before = self._nameless()
+        end: dict[str, Any] = {"die_at": "appending"}
+        if how == "time":
+            end["die_after_us"] = self.rng.randrange(1, MOMENT_US)
+        else:
+            end["die_writing"] = self.rng.randrange(MOMENT_BYTES)
+        if order == "commit":
+            owner.ask(do="take")
+            skip = self.rng.randrange(3)
+            answer = owner.ask(do="commit", steps=12, parts=2, skip=skip, **end)
+        else:
+            answer = owner.ask(do="take", **end)
+        assert not answer, f"it was to die {end}, but said {answer}"
+        owner.close()
+        found = [file for file in self._nameless() if file not in before]
+        assert found or how == "time", f"it died {end} and left no entry without its name"
+        self.tally.nameless += bool(found)
+        self._read(reader)
+
+    def _nameless(self) -> list[tuple[str, int]]:
+        """Entries that were written, perhaps in part, and did not get their name."""
+        log = self.root.table(INSTANCE).log
+        files = [path for path in log.iterdir() if ".json#" in path.name]
+        return [(path.name, path.stat().st_mtime_ns) for path in files]
+
     def _drawn(self, what: str, places: Sequence[Place]) -> Place:
         """The next place in a shuffled pack: each comes once before any comes again."""
         pack = self._packs.setdefault(what, [])
@@ -322,13 +366,13 @@ class Run:
             self.read[-1].setdefault(step, []).extend(rows)
 
 
-def run(folder: Path, *, seed: int, pauses: int, crashes: int, crowd: int) -> Tally:
+def run(folder: Path, *, seed: int, pauses: int, crashes: int, moments: int, crowd: int) -> Tally:
     """All kinds of rounds over one instance, and the judgement."""
     began = time.monotonic()
     race = Run(folder, seed=seed)
     try:
         race.pauses(pauses)
-        race.crashes(crashes)
+        race.crashes(crashes, moments=moments)
         if crowd:
             race.crowd(crowd)
     finally:

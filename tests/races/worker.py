@@ -5,6 +5,8 @@
     {"do": "race", "rounds": 5}                   take over and commit until fenced, again and again
     "stop_at": "appending"                        with any of them: stop itself there (SIGSTOP)
     "die_at": "appended"                          or die there (SIGKILL); "skip": 2 passes first
+    "die_after_us": 3000                          not there, but so much later, wherever it is then
+    "die_writing": 200                            as it writes this byte of the next file
 
 Each order is answered with one line: {"outcome": "ok" | "fenced" | "error", ...}. Acknowledged
 steps are appended to a file of the process, before the answer, as `epoch step attempt`.
@@ -13,6 +15,7 @@ steps are appended to a file of the process, before the answer, as `epoch step a
 import json
 import os
 import random
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -36,6 +39,8 @@ class Owner:
         self.fenced = 0
         self._armed: tuple[str, int] | None = None
         self._skip = 0
+        self._die_after_us = 0
+        self._die_writing: int | None = None
         self._diary = os.open(diary, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def obey(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -59,11 +64,28 @@ class Owner:
             self._skip -= 1
             return
         signal_number, self._armed = self._armed[1], None
-        os.kill(os.getpid(), signal_number)
+        # The kernel ends the process, also in the midst of the library's code, which has no point
+        # of ours. Nothing of the process runs after it.
+        if self._die_after_us:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, self._die_after_us / 1e6)
+        elif self._die_writing is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (self._die_writing, self._die_writing))
+        else:
+            os.kill(os.getpid(), signal_number)
+
+    def wait_for_the_end(self) -> None:
+        """Whoever was to die later does so before it answers."""
+        while self._die_after_us and self._armed is None:
+            signal.pause()
 
     def _arm(self, order: dict[str, Any]) -> None:
         self._armed = None
         self._skip = int(order.get("skip", 0))
+        self._die_after_us = int(order.get("die_after_us", 0))
+        self._die_writing = order.get("die_writing")
         for key, signal_number in (("stop_at", signal.SIGSTOP), ("die_at", signal.SIGKILL)):
             if key in order:
                 self._armed = (order[key], signal_number)
@@ -108,7 +130,9 @@ def main() -> None:
     sys.stdout.write('{"outcome": "ready"}\n')
     sys.stdout.flush()
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(owner.obey(json.loads(line))) + "\n")
+        answer = owner.obey(json.loads(line))
+        owner.wait_for_the_end()
+        sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
 

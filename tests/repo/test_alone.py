@@ -13,7 +13,7 @@ import pytest
 from tests.repo.source import ROOT, SRC, pure_modules
 
 #: What reads SQL with sqlglot, which logs, and a logger has a lock of threading.
-_WITH_SQLGLOT = ("shoal.query.sql", "shoal.query.draft")
+_WITH_SQLGLOT = ("shoal.query.sql", "shoal.query.draft", "shoal.query.windows.draft")
 
 
 def _alone(*names: str) -> subprocess.CompletedProcess[str]:

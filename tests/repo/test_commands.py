@@ -57,6 +57,41 @@ def test_help_lists_every_target() -> None:
     report(complaints, "add it to `help` in the Makefile")
 
 
+def would_run(*words: str) -> str:
+    """What `make` would do, without doing it."""
+    return subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_java_is_asked_for_where_it_is_needed() -> None:
+    """The control plane needs none: not its tests, and not its benchmarks."""
+    benchmarks = sorted(path.parent.name for path in (ROOT / "benchmarks").glob("*/__main__.py"))
+    asked = [name for name in benchmarks if "java_version" in would_run("bench", f"NAME={name}")]
+    assert asked == ["install", "log", "sharing"]
+    assert "java_version" not in would_run("control")
+    assert "java_version" in would_run("spark")
+
+
+def test_benchmarks_are_named_where_people_look() -> None:
+    """All of them, in `help` and by `make bench` alone."""
+    benchmarks = [path.parent.name for path in (ROOT / "benchmarks").glob("*/__main__.py")]
+    for said in (would_run("help"), would_run("bench")):
+        missing = [name for name in benchmarks if not re.search(rf"\b{name}\b", said)]
+        assert not missing, said
+
+
+def test_tests_of_the_control_plane_are_there() -> None:
+    """Every path that `make control` gives to pytest exists."""
+    paths = re.findall(r"tests/[a-z/_.]+", would_run("control"))
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def test_versions_are_pinned() -> None:
     """A dependency is a name and one version: no range, no address."""
     project = tomllib.loads(read(ROOT / "pyproject.toml"))

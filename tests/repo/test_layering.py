@@ -76,16 +76,36 @@ def test_the_contracts_name_all_of_the_pure_side() -> None:
 
 
 def test_only_the_sql_files_of_query_know_sqlglot() -> None:
-    """The contract allows sqlglot under query/; this test, only in sql.py and sql_*.py."""
+    """The contract allows sqlglot under query/; this test, only in sql.py, sql_*.py and sql_*/."""
     complaints = [
         f"{module.place}:{node.lineno}: imports {name}"
         for module in source_modules()
-        if not re.fullmatch(r"shoal\.query\.sql(_\w+)?", module.name)
+        if not _may_know_sqlglot(module.name)
         for node in ast.walk(module.tree)
         for name in _imported(node)
         if name.partition(".")[0] == "sqlglot"
     ]
     report(complaints, "let query/sql.py hand on a type of our own")
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("shoal.query.sql", True),
+        ("shoal.query.sql_terms", True),
+        ("shoal.query.sql_select.flatten", True),
+        ("shoal.query.draft", False),
+        ("shoal.query.windows.draft", False),
+        ("shoal.query.windows.sql_select", False),
+    ],
+)
+def test_where_sqlglot_may_be_known(name: str, allowed: bool) -> None:
+    """The check above lets in what is named for SQL, and nothing else."""
+    assert _may_know_sqlglot(name) is allowed
+
+
+def _may_know_sqlglot(name: str) -> bool:
+    return re.fullmatch(r"shoal\.query\.sql(_\w+(\.\w+)?)?", name) is not None
 
 
 def test_shoal_itself_hands_on_lazily() -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from shoal.sim.runs.many import command
+from shoal.sim.runs.run import Outcome
 from shoal.sim.runs.scenario import read_file
 from tests.sim.played import FILES, NAMES, SEEDS, played, seeds_for
 
@@ -95,6 +96,16 @@ def test_questions_are_asked_and_mostly_answered(name: str) -> None:
     for outcome in played(name):
         assert outcome.figures["lookups"] > meant / 3
         assert outcome.figures["lookups_unanswered"] < outcome.figures["lookups"] / 2
+
+
+def test_broadcasts_are_judged_one_by_one() -> None:
+    """G1, each peer once, is asked only where nothing was disturbed: that must have been so."""
+    judged = {name: sum(_judged(outcome) for outcome in played(name)) for name in NAMES}
+    assert sum(judged.values()) > 0, judged
+
+
+def _judged(outcome: Outcome) -> float:
+    return outcome.figures.get("broadcasts_judged", 0.0)
 
 
 def test_the_papers_network_has_its_size() -> None:

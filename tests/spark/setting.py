@@ -10,30 +10,27 @@ The engine's clock is the machine's plus `ahead`, so that a test makes time pass
 
 import functools
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 import shoal
 import shoal.cli.local
 from shoal.cli.local import Mesh, stream_instance
 from shoal.dataplane.reports import Report
-from shoal.kernel.time import parse_duration
+from shoal.dataplane.rows import RosterRow
+from shoal.kernel.time import parse_duration, parse_instant
 from shoal.spark.engine import SparkEngine, wall_clock
-from tests.oracle.checker import (
-    Oracle,
-    Text,
-    check_order,
-    check_query,
-    roster_rows,
-    text_of,
-)
+from tests.oracle.checker import Oracle, Text, check_order, check_query, plain_rows, text_of
+from tests.oracle.intervals import Placed, Witness, check_intervals, placed_rows
 from tests.oracle.model import Judged, judge
 from tests.oracle.predicates import in_duckdb
-from tests.oracle.world import COLUMNS, SCHEMA, SPLIT_BY, World
+from tests.oracle.world import COLUMNS, SCHEMA, SPLIT_BY, File, World, arrow_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,13 +66,12 @@ class Setting:
         self._lateness = lateness
         self.texts: dict[str, dict[int, Text]] = {}
         self.reports: list[Report] = []
-        #: Queries that were given a start.
-        self.from_the_past: dict[str, None] = {}
         self.source.mkdir(parents=True, exist_ok=True)
         self.mesh = self._open()
         create_stream(
             self.mesh, self.source, format, files_per_step, store=store, lateness=lateness
         )
+        self.witness = Witness(self.root, self.instance)
 
     def __enter__(self) -> "Setting":
         return self
@@ -103,9 +99,10 @@ class Setting:
         """Add queries: name to predicate, one of the list or one in both dialects."""
         shown = ", ".join(columns)
         texts = [(name, f"SELECT {shown} FROM w WHERE {where}") for name, where in queries.items()]
+        start = options.get("start")
+        self.witness.asks("add", queries, begin=parse_instant(str(start)) if start else None)
         self.mesh.select_many(texts, **options)  # type: ignore[arg-type]
-        if options.get("start"):
-            self.from_the_past |= dict.fromkeys(queries)
+        self.witness.has_answer(queries)
         for name, where in queries.items():
             self.texts[name] = {1: text_of(_duck(where), columns)}
 
@@ -113,13 +110,28 @@ class Setting:
         """Give a query another predicate."""
         versions = self.texts[name]
         columns = versions[max(versions)].columns
+        self.witness.asks("alter", [name])
         self.mesh.query(name).alter(f"SELECT {', '.join(columns)} FROM w WHERE {where}")
+        self.witness.has_answer([name])
         versions[max(versions) + 1] = text_of(_duck(where), columns)
+
+    def end(self, name: str, *, now: bool = False) -> None:
+        """Drop a query."""
+        self.witness.asks("now" if now else "drop", [name])
+        self.mesh.query(name).drop(now=now)
+        self.witness.has_answer([name])
 
     def round(self, *, files: int, rows: int, idle: bool = True) -> None:
         """More files, and wait until they are answered."""
-        self.world.drop(self.source, files=files, rows=rows, idle=idle)
+        self.push(self.world.drop(self.source, files=files, rows=rows, idle=idle))
         self.drain()
+
+    def push(self, files: Sequence[File]) -> None:
+        """Append those that are batches; files lie in their folder already."""
+        for file in files:
+            if file.pushed:
+                rows = arrow_of([t for t in file.tuples if t is not None])
+                self.mesh.append("w", rows, client=file.split, sequence=file.sequence)
 
     def read_catalog(self) -> None:
         """What queries were asked, as the catalog has it: also what was never acknowledged."""
@@ -181,33 +193,55 @@ class Setting:
         made = {t["n"] for f in self.world.files for t in f.tuples if t is not None}
         assert done == made, "Q1: some files were not read"
         oracle = Oracle(judged)
+        rows = placed_rows(self.root)
         try:
             for name in names or self.texts:
-                self._check_one(oracle, name)
+                self._check_one(oracle, name, rows.get(name, []))
         finally:
             oracle.close()
         return oracle
 
-    def check_intervals(self, oracle: Oracle, names: Iterable[str] = ()) -> None:
-        """A row counts from the greatest event time consumed; versions follow on one another."""
-        for name in names or self.texts:
-            if name in self.from_the_past:
-                continue
-            rows = roster_rows(self.root, name)
-            for before, row in zip([None, *rows], rows, strict=False):
-                if before is None:
-                    assert row.start == oracle.greatest(row.since), f"Q1: {row} starts too late"
-                else:
-                    assert row.start == before.until, f"Q1: {name}: a gap between versions"
+    def check_component(self, names: Sequence[str]) -> None:
+        """Many queries of one component (Q1), whose table is read once: what is theirs is there."""
+        placed = placed_rows(self.root)
+        (instance,) = {row.instance for name in names for row in placed[name]}
+        table = DeltaTable(str(self.root / "tables" / instance)).to_pyarrow_table()
+        assert set(table.column("_query").unique().to_pylist()) <= set(names)
+        oracle = Oracle(self.judged())
+        try:
+            for name in names:
+                got = table.filter(pa.compute.equal(table.column("_query"), name))
+                rows = [one.row for one in placed[name]]
+                check_query(oracle, name, got, rows, self.texts[name])
+        finally:
+            oracle.close()
 
-    def _check_one(self, oracle: Oracle, name: str) -> pa.Table:
-        got = check_query(self.mesh, self.root, oracle, name, self.texts[name])
+    def check_intervals(self, oracle: Oracle, names: Iterable[str] = ()) -> None:
+        """Rows are valid when section 7's table says so."""
+        rows = placed_rows(self.root)
+        for name in names or self.texts:
+            check_intervals(oracle, name, rows.get(name, []), self.witness.changes[name])
+
+    def rows_of(self, name: str) -> list[RosterRow]:
+        """All rows of a query, in the order of versions."""
+        return [placed.row for placed in placed_rows(self.root).get(name, [])]
+
+    def bags(self, names: Iterable[str]) -> dict[str, "Counter[Any]"]:
+        """What the users of these queries see, in no order."""
+        found = {}
+        for name in names:
+            (columns,) = {text.columns for text in self.texts[name].values()}
+            found[name] = plain_rows(self.mesh.results(name, after=0), columns)
+        return found
+
+    def _check_one(self, oracle: Oracle, name: str, rows: Sequence[Placed]) -> None:
+        got = self.mesh.results(name, after=0)
+        check_query(oracle, name, got, [placed.row for placed in rows], self.texts[name])
         body = self.mesh._catalog.history("queries", name)[-1].body
         for piece in body["pieces"]:
             part = got.filter(pa.compute.equal(got.column("_version"), piece["version"]))
             select = self.root / "tables" / piece["instance"]
             check_order(part, source=self.table, select=select, name=name)
-        return got
 
 
 def create_stream(
@@ -222,8 +256,11 @@ def create_stream(
     """The stream of all worlds, unless it is there already."""
     if "w" in mesh._streams:
         return
-    files = shoal.files(source, format=format, split_by=SPLIT_BY, files_per_step=files_per_step)
-    mesh.create_stream("w", SCHEMA, timestamp="ts", lateness=lateness, store=store, source=files)
+    if format == "push":
+        given = shoal.push()
+    else:
+        given = shoal.files(source, format=format, split_by=SPLIT_BY, files_per_step=files_per_step)
+    mesh.create_stream("w", SCHEMA, timestamp="ts", lateness=lateness, store=store, source=given)
 
 
 def _duck(where: str) -> str:

@@ -8,7 +8,6 @@ import pytest
 
 from shoal.dataplane import commands as c
 from shoal.dataplane.reports import Failed, FencedOff
-from tests.oracle.checker import roster_rows
 from tests.spark.setting import Setting
 from tests.system.live import change_and_check
 
@@ -75,9 +74,9 @@ def test_Q1_dropped_and_altered_rows_end_where_the_table_says(
         setting.select({"stays": "TRUE", "ends": "TRUE", "cut": "TRUE", "turns": "TRUE"})
         setting.select({"alone": "meter = 7 OR zone = 2"})
         setting.round(files=3, rows=100)
-        setting.mesh.query("ends").drop()
-        setting.mesh.query("cut").drop(now=True)
-        setting.mesh.query("alone").drop()
+        setting.end("ends")
+        setting.end("cut", now=True)
+        setting.end("alone")
         setting.alter("turns", "kwh > 1")
         setting.reopen()
         setting.round(files=6, rows=100)
@@ -87,6 +86,26 @@ def test_Q1_dropped_and_altered_rows_end_where_the_table_says(
         assert late > setting.mesh.results("cut", after=0).num_rows
 
 
+def test_Q1_a_drop_now_ends_what_an_older_version_still_owed(
+    tmp_path: Path, spark: "SparkSession"
+) -> None:
+    """In the component of the old text and in that of the new one, also after a restart."""
+    with Setting(tmp_path, spark, seed=41, lateness="1 hour") as setting:
+        setting.select({"same": "kwh > -9", "moved": "kwh > -9", "stays": "kwh > -9"})
+        setting.round(files=3, rows=100)
+        setting.alter("same", "kwh > 1")
+        setting.alter("moved", "meter = 7")
+        for name in ("same", "moved"):
+            setting.end(name, now=True)
+        before = {name: setting.mesh.results(name, after=0).num_rows for name in ("same", "moved")}
+        setting.round(files=3, rows=100)
+        setting.reopen()
+        setting.round(files=3, rows=100)
+        for name, rows in before.items():
+            assert setting.mesh.results(name, after=0).num_rows == rows > 0
+        setting.check_intervals(setting.check())
+
+
 def test_Q1_a_name_that_is_used_again(tmp_path: Path, spark: "SparkSession") -> None:
     """A dropped query's name may be taken; the new one has none of the old one's results."""
     with Setting(tmp_path, spark, seed=31) as setting:
@@ -94,7 +113,7 @@ def test_Q1_a_name_that_is_used_again(tmp_path: Path, spark: "SparkSession") -> 
         setting.round(files=3, rows=50)
         setting.mesh.query("twice").drop(now=True)
         setting.select({"twice": "kwh > 2"})
-        (row,) = [row for row in roster_rows(setting.root, "twice") if row.cut > 1 << 60]
+        (row,) = [row for row in setting.rows_of("twice") if row.cut > 1 << 60]
         setting.round(files=3, rows=50)
         steps = [i >> 35 for i in setting.mesh.query("twice").to_arrow().column("_id").to_pylist()]
         assert steps

@@ -1,20 +1,26 @@
 """Queries are right: DuckDB gives the same over the tuples that an independent model calls ok."""
 
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+import shoal
+from shoal.cli.local import stream_instance
 from shoal.dataplane.reports import Failed, Suspended
 from shoal.kernel.errors import StorageError, UserError
 from shoal.log.root import Root
 from shoal.log.writer import Writer
 from shoal.spark.engine import WORKERS
-from tests.oracle.checker import check_shed
+from tests.oracle.checker import check_shed, text_of
+from tests.oracle.intervals import placed_rows
+from tests.oracle.model import newest, place_of
 from tests.oracle.predicates import PREDICATES
 from tests.oracle.world import World
 from tests.spark.setting import Setting
@@ -26,6 +32,8 @@ pytestmark = pytest.mark.slow
 
 #: The engine's own, its workers, and two that commit for each: whatever the number of queries.
 THREADS_MOST = 1 + WORKERS + 2 * WORKERS
+#: The constant for which a function raises.
+GUILTY = 977
 #: One of each kind, for the many ways a stream can be read.
 FEW = {
     "equal": "meter = 7",
@@ -80,6 +88,7 @@ def _stored(table: Path, columns: str, where: str) -> list[tuple[Any, ...]]:
         ("parquet", 3, False),
         ("calm parquet", 1, False),
         ("calm parquet", 2, True),
+        ("push", 64, True),
     ],
 )
 def test_Q1_Q2_formats_and_steps(
@@ -94,17 +103,68 @@ def test_Q1_Q2_formats_and_steps(
         setting.round(files=6, rows=60)
         setting.ahead += 60_000_000
         setting.round(files=4, rows=60, idle=False)
+        setting.push(setting.world.files[-2:])
         setting.round(files=3, rows=60)
         setting.check()
+
+
+def test_Q1_tuples_that_the_stream_makes_itself(tmp_path: Path, spark: "SparkSession") -> None:
+    """A rate's tuples run on without a gap, and DuckDB finds in the stored stream what we found."""
+    schema = "value BIGINT, ts TIMESTAMP, zone INT, kwh DOUBLE, flag BOOLEAN"
+    wheres = {"odd": "value % 2 = 1", "zone": "zone < 100 OR flag", "above": "kwh > 0.25"}
+    with shoal.connect(tmp_path, spark=spark) as mesh:
+        source = shoal.rate(rows_per_second=1000, splits=3, seed=5)
+        stream = mesh.create_stream("made", schema, timestamp="ts", source=source)
+        for name, where in wheres.items():
+            mesh.select(name, f"SELECT * FROM made WHERE {where}")
+        tables = tmp_path / "tables"
+        made = tables / stream_instance(stream)
+        deadline = time.monotonic() + 600
+        while place_of(made)[1] < 4:
+            assert time.monotonic() < deadline, "the stream has run dry"
+            mesh.drain()
+        rows = placed_rows(tmp_path)
+    stored = DeltaTable(str(made)).to_pyarrow_table()
+    assert stored.column("_kind").unique().to_pylist() == ["ok"]
+    _check_made(stored)
+    for name, where in wheres.items():
+        (placed,) = rows[name]
+        row, select = placed.row, tables / placed.instance
+        head = newest(select, f"in/{made.name}")[f"in/{made.name}"]
+        interval = f"_step > {row.since} AND _step <= {head} AND epoch_us(ts) > {row.start}"
+        expected = _made(stored, f"({where}) AND {interval}")
+        assert len(expected) > 100
+        got = DeltaTable(str(select)).to_pyarrow_table()
+        assert expected == _made(got, f"_query = '{name}'"), f"Q1: {name}"
+
+
+def _made(table: pa.Table, where: str) -> list[tuple[Any, ...]]:
+    """The tuples of a rate in this table, in their order."""
+    asked = f"SELECT value, epoch_us(ts), zone, kwh, flag FROM made WHERE {where} ORDER BY value"
+    return duckdb.from_arrow(table).query("made", asked).fetchall()
+
+
+def _check_made(stored: pa.Table) -> None:
+    """The n-th tuple is due n thousandths of a second after the first."""
+    (facts,) = duckdb.sql(
+        "SELECT min(value), count(*), count(DISTINCT value), max(value), count(DISTINCT zone), "
+        "count(DISTINCT epoch_us(ts) - 1000 * value) FROM stored"
+    ).fetchall()
+    first, rows, different, last, zones, starts = facts
+    assert (first, different, last, starts) == (0, rows, rows - 1, 1)
+    assert zones > 100
 
 
 def test_Q2_five_hundred_others_and_a_restart(tmp_path: Path, spark: "SparkSession") -> None:
     """Who else is in the roster makes no difference; nor does ending and going on."""
     with Setting(tmp_path, spark, seed=9, files_per_step=4) as setting:
         setting.select(FEW)
+        setting.round(files=4, rows=20)
+        alone = _tasks(setting, spark)
         setting.select({f"other_{n}": f"meter = {n - 100}" for n in range(250)})
         setting.select({f"above_{n}": f"kwh > {n / 25 - 4}" for n in range(250)})
         setting.round(files=5, rows=80)
+        assert _tasks(setting, spark) == alone, "what Spark has to do, too"
         assert len(_own_threads()) <= THREADS_MOST, (
             "it has nothing to do with the number of queries"
         )
@@ -113,6 +173,30 @@ def test_Q2_five_hundred_others_and_a_restart(tmp_path: Path, spark: "SparkSessi
         checked = [f"other_{n}" for n in range(95, 145, 5)]
         checked += [f"above_{n}" for n in range(0, 250, 17)]
         setting.check([*FEW, *checked])
+
+
+def _tasks(setting: Setting, spark: "SparkSession") -> list[int]:
+    """The tasks of each Spark job of one step of the ingest and one of the selects."""
+    tracker = spark.sparkContext.statusTracker()
+    before = dict.fromkeys(_jobs(spark))
+    steps = setting.mesh.status().steps
+    setting.round(files=4, rows=20)
+    jobs = [tracker.getJobInfo(job) for job in _jobs(spark) if job not in before]
+    assert setting.mesh.status().steps - steps == 1 + len(_selects(setting)), "one step each"
+    assert jobs
+    assert all(job is not None and job.status == "SUCCEEDED" for job in jobs)
+    stages = [[tracker.getStageInfo(stage) for stage in job.stageIds] for job in jobs if job]
+    return [sum(stage.numTasks for stage in some if stage) for some in stages]
+
+
+def _jobs(spark: "SparkSession") -> list[int]:
+    """All jobs so far, in order; Spark learns of them a little later than they end."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    return sorted(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+
+def _selects(setting: Setting) -> list[str]:
+    return [v.instance for v in setting.mesh.status().components if v.kind == "select"]
 
 
 def _own_threads() -> list[str]:
@@ -140,15 +224,18 @@ def test_Q3_a_row_that_cannot_be_computed_harms_nobody(
 ) -> None:
     """Division by zero, a bad cast, an overflow: counted. A function that raises: suspended."""
 
-    def fail(value: int | None) -> bool:
-        if value == 3:
-            raise ValueError("three is not to be had")
-        return value == 2
+    def picky(value: int | None, wanted: int) -> bool:
+        if wanted == GUILTY:
+            raise ValueError(f"{wanted} is not to be had")
+        return value is not None and value % 500 == wanted % 500
 
-    spark.udf.register("wants_no_three", fail, "boolean")
-    with Setting(tmp_path, spark, seed=13, functions=["wants_no_three"]) as setting:
+    spark.udf.register("picky", picky, "boolean")
+    with Setting(tmp_path, spark, seed=13, functions=["picky"]) as setting:
         setting.select(FEW)
-        setting.select({f"kwh_{n}": f"kwh > {n / 25 - 4}" for n in range(500)})
+        healthy = {f"picky_{n}": f"picky(meter, {n})" for n in range(500)}
+        guilty = {"raising": f"picky(meter, {GUILTY})"}
+        setting.select({**dict(list(healthy.items())[:250]), **guilty}, columns=["n", "ts"])
+        setting.select(dict(list(healthy.items())[250:]), columns=["n", "ts"])
         setting.select(
             {
                 "divide": "kwh / zone > 1",
@@ -156,13 +243,18 @@ def test_Q3_a_row_that_cannot_be_computed_harms_nobody(
                 "overflow": "big + 1 > 0",
             }
         )
-        setting.mesh.select("raising", "SELECT n, ts FROM w WHERE wants_no_three(zone)")
-        setting.round(files=4, rows=80)
-        setting.check([*FEW, "divide", "cast", "overflow", *[f"kwh_{n}" for n in range(0, 500, 9)]])
+        setting.round(files=4, rows=20)
+        # What Python's function gives, as DuckDB says it. The guilty one would give everything.
+        for n in range(500):
+            where = f"((meter % 500) + 500) % 500 = {n}"
+            setting.texts[f"picky_{n}"] = {1: text_of(where, ["n", "ts"])}
+        setting.texts["raising"] = {1: text_of("TRUE", ["n", "ts"])}
+        setting.check([*FEW, "divide", "cast", "overflow"])
+        setting.check_component([*healthy, *guilty])
         _check_counted(setting)
         (gone,) = [r for r in setting.gather() if isinstance(r, Suspended)]
         assert gone.query == "raising"
-        assert "three is not to be had" in gone.reason
+        assert f"{GUILTY} is not to be had" in gone.reason
 
 
 def _check_counted(setting: Setting) -> None:

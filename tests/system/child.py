@@ -3,11 +3,14 @@
 It reads commands from its standard input, one a line, and says `done <line>` once each is
 acknowledged:
 
-    select NAME WHERE...    alter NAME WHERE...    drop NAME    now NAME    drain
+    select NAME WHERE...    alter NAME WHERE...    drop NAME    now NAME
+    push CLIENT SEQUENCE FILE
 """
 
 import sys
 from pathlib import Path
+
+import pyarrow.parquet as pq
 
 import shoal
 from shoal.cli.local import Mesh
@@ -46,8 +49,11 @@ def _obey(mesh: Mesh, line: str) -> None:
             mesh.query(name).drop()
         case "now":
             mesh.query(name).drop(now=True)
-        case "drain":
-            mesh.drain()
+        case "push":
+            sequence, _, path = where.partition(" ")
+            mesh.append("w", pq.read_table(path), client=name, sequence=int(sequence))
+        case _:
+            raise ValueError(f"{line!r} is no command")
 
 
 def _say(text: str) -> None:

@@ -2,9 +2,17 @@
 
     python -m tests.system.kills --count 30 --seed 1
 
-A child runs the mesh; files appear and queries are added, altered and dropped while it runs; it is
-killed with SIGKILL, its JVM with it, and started again. At the end a last mesh answers what is
-left, and the oracle judges every query, also those whose command was never acknowledged.
+A child runs the mesh; tuples arrive and queries are added, altered and dropped while it runs; it
+is killed with SIGKILL, its JVM with it, and started again:
+
+    in step      while the files of a step are written and the step is not committed: the child is
+                 stopped, looked at, and killed only if that is so; what is pushed is sent again
+    in command   up to 0.2 s after a command, which is not acknowledged
+    after files  up to 0.2 s after tuples arrived, so mostly while they are read and answered
+    anywhen      up to 4 s after it was ready
+
+At the end a last mesh answers what is left, and the oracle judges every query, also those whose
+command was never acknowledged.
 """
 
 import argparse
@@ -17,23 +25,33 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.oracle.world import World
+import pyarrow.parquet as pq
+
+from shoal.dataplane.rows import FOREVER
+from shoal.log.segment import SegmentName
+from tests.oracle.intervals import Witness, placed_rows
+from tests.oracle.model import entries, newest, place_of
+from tests.oracle.world import File, World, arrow_of
 from tests.spark.setting import Setting
 from tests.system.child import LATENESS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Figures", "Killing", "judge"]
+__all__ = ["KINDS", "Figures", "Killing", "judge"]
 
 _REPOSITORY = Path(__file__).parents[2]
+#: The kinds of lives, by how they end.
+KINDS = ("in step", "in command", "after files", "anywhen")
 #: Seconds that a child may take to start, or a command to be carried out.
 PATIENCE = 180.0
+#: Seconds that a step is waited for before more tuples are brought.
+STEP_WITHIN = 1.0
 _WHERES = (
     "kwh > 3.5", "kwh > 1", "meter = 7", "meter = 9", "zone = 3 AND kwh > 0", "flag IS NOT TRUE",
     "name IN ('alpha', '東京')", "price > 10", "TRUE",
@@ -45,8 +63,15 @@ class Figures:
     """What happened."""
 
     kills: int = 0
-    in_command: int = 0
+    #: Kills after which a step had written files, or dead letters, and had not committed.
+    in_step: int = 0
+    #: Kills after which tuples were unread or commits unanswered.
+    undone: int = 0
+    unanswered: int = 0
+    #: Pushed batches that were sent again because nobody had heard of the first time.
+    resent: int = 0
     acknowledged: int = 0
+    epochs: int = 0
     rows: int = 0
     queries: int = 0
     steps: dict[str, int] = field(default_factory=dict)
@@ -61,55 +86,177 @@ class Killing:
         self.figures = Figures()
         #: What was acknowledged: the version each query must have, or 0 once it is dropped.
         self.promised: dict[str, int] = {}
+        #: Batches that were not acknowledged; they are sent again, in this order.
+        self.unsent: list[File] = []
         self._asked: dict[str, int] = {}
         #: Whose last command was not acknowledged: it may have been carried out, or not.
-        self._unsure: dict[str, None] = {}
+        self.unsure: dict[str, None] = {}
         self._rng = random.Random(seed)
         (folder / "in").mkdir(parents=True)
+        self._tables = folder / "root" / "tables"
+        self._source: Path | None = None
+        self._witness: Witness | None = None
 
-    def life(self) -> None:
+    @property
+    def witness(self) -> Witness:
+        """Who has seen all commands; there is one as soon as a child was ready."""
+        assert self._witness is not None
+        return self._witness
+
+    def life(self, kind: str) -> None:
         """Start a child, keep it busy, kill it."""
+        ends = {
+            "in step": self._in_step,
+            "in command": self._in_command,
+            "after files": self._after_files,
+            "anywhen": self._anywhen,
+        }
         with self._child() as child:
             _expect(child, "ready")
-            self._drop()
-            wanted = self._rng.random()
-            until = time.monotonic() + self._rng.uniform(0.0, 4.0)
-            while time.monotonic() < until:
-                line = self._command()
-                _tell(child, line)
-                if wanted < 0.4 and until - time.monotonic() < 1.0:
-                    time.sleep(self._rng.uniform(0.0, 0.2))
-                    self.figures.in_command += 1
-                    self._unsure[line.split(" ")[1]] = None
-                    break
-                _expect(child, f"done {line}")
-                self._acknowledged(line)
-                if self._rng.random() < 0.3:
-                    self._drop()
+            self._find_source()
+            self.figures.resent += len(self.unsent)
+            self._bring(child)
+            ends[kind](child)
         self.figures.kills += 1
+        self.figures.in_step += self._writing()
+        self.figures.undone += self._writing() or self._behind()
 
-    def _drop(self) -> None:
+    # How lives end
+
+    def _in_step(self, child: "subprocess.Popen[str]") -> None:
+        self._change(child, f"select {self._new_name()} TRUE")
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            last = self._bring(child)
+            until = time.monotonic() + STEP_WITHIN
+            while time.monotonic() < until:
+                if self._writing() and self._stopped_while_writing(child):
+                    # As if the answer to what was pushed last had been lost on its way.
+                    self.unsent = [last] if last.pushed else []
+                    return
+                time.sleep(0.0005)
+        raise AssertionError("no step was met in time")
+
+    def _in_command(self, child: "subprocess.Popen[str]") -> None:
+        self._live(child, self._rng.uniform(0.0, 3.0))
+        line = self._command()
+        self._tell(child, line)
+        self.unsure[line.split(" ")[1]] = None
+        self.figures.unanswered += 1
+        time.sleep(self._rng.uniform(0.0, 0.2))
+
+    def _after_files(self, child: "subprocess.Popen[str]") -> None:
+        self._live(child, self._rng.uniform(0.0, 3.0))
+        made = self._drop()
+        if self.unsent:
+            _tell(child, self._pushing(made[0]))
+        time.sleep(self._rng.uniform(0.0, 0.2))
+
+    def _anywhen(self, child: "subprocess.Popen[str]") -> None:
+        self._live(child, self._rng.uniform(0.0, 4.0))
+
+    def _live(self, child: "subprocess.Popen[str]", seconds: float) -> None:
+        """Change queries and bring tuples for so long."""
+        self._bring(child)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._change(child, self._command())
+            if self._rng.random() < 0.3:
+                self._bring(child)
+
+    # What the world does
+
+    def _drop(self) -> list[File]:
+        """More tuples; those to be pushed wait to be sent."""
         rows = self._rng.choice((1, 20, 60))
-        self.world.drop(self.folder / "in", files=self._rng.randint(1, 4), rows=rows)
+        made = self.world.drop(self.folder / "in", files=self._rng.randint(1, 4), rows=rows)
+        self.unsent += [file for file in made if file.pushed]
+        return made
+
+    def _bring(self, child: "subprocess.Popen[str]") -> File:
+        """More tuples, after those that were not acknowledged; the last of them."""
+        made = self._drop()
+        while self.unsent:
+            line = self._pushing(self.unsent[0])
+            _tell(child, line)
+            _expect(child, f"done {line}")
+            del self.unsent[0]
+        return made[-1]
+
+    def _pushing(self, file: File) -> str:
+        path = self.folder / "in" / f"{file.split}-{file.sequence}.parquet"
+        if not path.exists():
+            pq.write_table(arrow_of([t for t in file.tuples if t is not None]), path)
+        return f"push {file.split} {file.sequence} {path}"
 
     def _command(self) -> str:
         """A change that a user might ask for."""
         rng = self._rng
-        alive = [n for n, version in self.promised.items() if version and n not in self._unsure]
+        alive = [n for n, version in self.promised.items() if version and n not in self.unsure]
         if len(alive) < 4 or rng.random() < 0.4:
-            name = f"q{len(self._asked)}"
-            self._asked[name] = 1
-            return f"select {name} {rng.choice(_WHERES)}"
+            return f"select {self._new_name()} {rng.choice(_WHERES)}"
         name = rng.choice(alive)
         if rng.random() < 0.7:
             self._asked[name] += 1
             return f"alter {name} {rng.choice(_WHERES)}"
         return f"{rng.choice(('drop', 'now'))} {name}"
 
-    def _acknowledged(self, line: str) -> None:
+    def _new_name(self) -> str:
+        name = f"q{len(self._asked)}"
+        self._asked[name] = 1
+        return name
+
+    def _change(self, child: "subprocess.Popen[str]", line: str) -> None:
+        """Give a command and wait until it is acknowledged."""
         word, name, *_ = line.split(" ")
+        self._tell(child, line)
+        _expect(child, f"done {line}")
+        self.witness.has_answer([name])
         self.figures.acknowledged += 1
         self.promised[name] = 0 if word in ("drop", "now") else self._asked[name]
+
+    def _tell(self, child: "subprocess.Popen[str]", line: str) -> None:
+        word, name, *_ = line.split(" ")
+        self.witness.asks("add" if word == "select" else word, [name])
+        _tell(child, line)
+
+    # What can be seen of the child
+
+    def _find_source(self) -> None:
+        """The stream has one table from its first start on."""
+        if self._witness is None:
+            (self._source,) = (path for path in self._tables.glob("w-*") if not path.suffix)
+            self._witness = Witness(self.folder / "root", self._source.name)
+
+    def _stopped_while_writing(self, child: "subprocess.Popen[str]") -> bool:
+        """Stop it; whether a step is still not committed. If it is, let it go on."""
+        os.killpg(child.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        if self._writing():
+            return True
+        os.killpg(child.pid, signal.SIGCONT)
+        return False
+
+    def _writing(self) -> bool:
+        """Whether files of the present owner's next step are there without its commit."""
+        return any(self._has_uncommitted(table) for table in self._tables.iterdir())
+
+    def _has_uncommitted(self, table: Path) -> bool:
+        names = [SegmentName.parse(path.name) for path in table.rglob("e*-s*.parquet")]
+        if not names:
+            return False
+        epoch, step = place_of(table)
+        return SegmentName(epoch=epoch, step=step + 1) in names
+
+    def _behind(self) -> bool:
+        """Whether tuples were there and not read, or commits and not answered."""
+        assert self._source is not None
+        sent = len(self.world.files) - len(self.unsent)
+        if newest(self._source, "in/source").get("in/source", 0) < sent:
+            return True
+        key, head = f"in/{self._source.name}", self.witness.head
+        places = [newest(table, key) for table in self._tables.iterdir()]
+        return any(found[key] < head for found in places if found)
 
     @contextlib.contextmanager
     def _child(self) -> Iterator["subprocess.Popen[str]"]:
@@ -169,19 +316,39 @@ def judge(killing: Killing, spark: "SparkSession", *, store: bool, kind: str) ->
         lateness=LATENESS,
         world=killing.world,
     ) as setting:
-        setting.drain()
+        killing.figures.resent += len(killing.unsent)
+        setting.push(killing.unsent)
+        setting.round(files=3, rows=20)
         setting.read_catalog()
-        known = setting.mesh.queries()
-        for name, version in killing.promised.items():
-            assert max(setting.texts[name]) >= version, f"Q1: {name} lost version {version}"
-            assert (name in known) or not version or killing._asked[name] >= version
+        _check_promised(killing, setting.mesh.queries())
+        setting.witness = killing.witness
         oracle = setting.check()
         setting.check_intervals(oracle)
         figures = killing.figures
+        figures.epochs = len({entry.epoch for entry in entries(setting.table)})
+        assert figures.epochs > 1, "several owners have committed steps of the source"
+        assert figures.in_step > 0, "a kill has met a step before its commit"
+        assert figures.undone >= figures.in_step
         figures.queries = len(setting.texts)
         figures.rows = sum(setting.mesh.results(name, after=0).num_rows for name in setting.texts)
         figures.steps = {v.instance: v.step for v in setting.mesh.status().components}
         return figures
+
+
+def _check_promised(killing: Killing, known: Sequence[str]) -> None:
+    """What was acknowledged is so, unless somebody asked for another change and died."""
+    rows = placed_rows(killing.folder / "root")
+    for name, version in killing.promised.items():
+        if name in killing.unsure:
+            continue
+        newest_row = rows[name][-1].row
+        if version:
+            assert name in known, f"Q1: {name} is lost"
+            assert newest_row.version == version, f"Q1: {name} lost version {version}"
+            assert newest_row.until == FOREVER, f"Q1: {name} has ended"
+        else:
+            assert name not in known, f"Q1: {name} was dropped and is there"
+            assert newest_row.until < FOREVER, f"Q1: {name} was dropped and goes on"
 
 
 def main() -> None:
@@ -192,12 +359,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--store-none", action="store_true")
-    parser.add_argument("--format", default="json")
+    parser.add_argument("--format", default="json", choices=["json", "csv", "parquet", "push"])
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="shoal-kills-"))
     killing = Killing(folder, seed=asked.seed, store=not asked.store_none, kind=asked.format)
-    for _ in range(asked.count):
-        killing.life()
+    for number in range(asked.count):
+        killing.life(KINDS[number % len(KINDS)])
     session = build("local[2]", {"spark.driver.memory": "1g"})
     figures = judge(killing, session, store=not asked.store_none, kind=asked.format)
     sys.stdout.write(f"{figures}\n")

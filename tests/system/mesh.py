@@ -7,6 +7,7 @@ generous deadline; no test sleeps for a while and hopes.
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 import psutil
 
+from shoal.control.ring.config import RingConfig
 from shoal.host.console.lines import ask
 from shoal.host.keys import authority
 from shoal.kernel.errors import UserError
@@ -24,9 +26,12 @@ from shoal.kernel.keys import key_of_name
 
 __all__ = ["WAIT_S", "Mesh", "Process", "eventually", "ring_order"]
 
+SUCCESSORS = RingConfig().successors_max
 #: How long anything may take that happens at all. The machine may be busy with other tests.
 WAIT_S = 120.0
 COMMAND = [sys.executable, "-c", "from shoal.cli.main import main; main()"]
+#: The code beside these tests, wherever else another Shoal may be installed.
+_SOURCE = str(Path(__file__).parents[2] / "src")
 
 
 class Process:
@@ -41,6 +46,7 @@ class Process:
                 [*COMMAND, "up", "--name", name, "--home", str(self.home), "--log-json", *words],
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                env=os.environ | {"PYTHONPATH": _SOURCE},
             )
 
     @property
@@ -72,6 +78,32 @@ class Process:
         """Stop it as a person would; its exit code."""
         self.signal(signal.SIGTERM)
         return self.child.wait(WAIT_S)
+
+    def disk(self) -> dict[str, bytes]:
+        """What its store holds, file by file, all of one moment: it stands still meanwhile."""
+        self.signal(signal.SIGSTOP)
+        try:
+            eventually(self._stands, f"{self.name} stands still")
+            return self._files()
+        finally:
+            self.signal(signal.SIGCONT)
+
+    def put_disk(self, files: dict[str, bytes]) -> bool:
+        """After its end: put an older store in place of its own; whether that is another one."""
+        differs = files != self._files()
+        shutil.rmtree(self.home / "store")
+        (self.home / "store").mkdir(mode=0o700)
+        for name, data in files.items():
+            (self.home / "store" / name).write_bytes(data)
+        return differs
+
+    def _files(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in sorted((self.home / "store").iterdir())}
+
+    def _stands(self) -> bool:
+        """Whether every thread has stopped."""
+        stats = Path(f"/proc/{self.child.pid}/task").glob("*/stat")
+        return all(stat.read_text().rpartition(") ")[2].startswith("T") for stat in stats)
 
     @property
     def descriptors(self) -> int:
@@ -114,6 +146,20 @@ class Mesh:
             if found is None or [one["name"] for one in found] != ring_order(names, name):
                 return False
         return True
+
+    def settled(self, names: list[str]) -> bool:
+        """Whether the lists of each of these are whole and right, and nobody suspects anybody."""
+        for name in names:
+            found = self.hosts[name].ask("ring")
+            around = ring_order(names, name)
+            if found is None or found["view"]["suspected"]:
+                return False
+            view = found["view"]
+            before = view["predecessor"] and view["predecessor"]["name"]
+            behind = [one["name"] for one in view["successors"]]
+            if before != around[-1] or behind != around[1 : 1 + SUCCESSORS]:
+                return False
+        return self.walks(names)
 
     def kill_all(self) -> None:
         """Leave no process behind, whatever happened."""

@@ -8,8 +8,8 @@ import contextlib
 import random
 import socket
 import ssl
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +21,8 @@ from tests.system.mesh import Mesh, Process, eventually
 pytestmark = pytest.mark.slow
 
 CONNECTIONS = 600
+#: What they may cost at any time: 32 of 300 KB, and what each kind costs once (measured: 11).
+MEGABYTES = 25
 
 
 class Attacker:
@@ -44,6 +46,14 @@ class Attacker:
             self._draw.choice(self._kinds)(connection)
         if len(self._open) > 200:
             self._open.pop(self._draw.randrange(200)).close()
+
+    def crowd(self) -> None:
+        """More at once than may wait from one address, all silent."""
+        for _ in range(2 * NetConfig().strangers_per_address_max):
+            with contextlib.suppress(OSError):
+                self._open.append(socket.create_connection(self._place, timeout=0.5))
+        while len(self._open) > 200:
+            self._open.pop(0).close()
 
     def close(self) -> None:
         """Leave."""
@@ -87,8 +97,14 @@ class Attacker:
         connection.sendall(said.read())
 
 
+def status(host: Process) -> dict[str, Any]:
+    """What it says of itself; asked again while it is too busy to answer."""
+    found: dict[str, Any] = eventually(lambda: host.ask("status"), "an answer")
+    return found
+
+
 def others_get_through(one: Process, other: Process) -> bool:
-    """Whether both are still one ring."""
+    """Whether both are one ring."""
     for host in (one, other):
         found = host.ask("walk")
         if found is None or len(found) != 2:
@@ -114,20 +130,27 @@ def test_an_attack_costs_a_bounded_amount(tmp_path: Path) -> None:
                 worst = [max(worst[0], victim.descriptors), max(worst[1], victim.resident_mb)]
         limit = NetConfig()
         assert worst[0] <= before[0] + limit.strangers_per_address_max + 4
-        assert worst[1] <= before[1] + 40
-        assert others_get_through(victim, other)
+        assert worst[1] <= before[1] + MEGABYTES
+
+        def amid_the_attack() -> bool:
+            """Nobody was turned away too seldom, and who belongs here is heard all the same."""
+            attacker.attack()
+            attacker.crowd()
+            counts = status(victim)["net"]["counts"]
+            seen = (
+                counts.get("too many strangers from one address", 0),
+                counts.get("TLS refused", 0),
+            )
+            return seen[0] > 100 and seen[1] > 10 and others_get_through(victim, other)
+
+        eventually(amid_the_attack, "a ring of two while strangers are turned away")
         attacker.close()
-        eventually(lambda: victim.ask("status")["net"]["strangers"] == 0, "strangers are gone")
+        eventually(lambda: status(victim)["net"]["strangers"] == 0, "strangers are gone")
         eventually(lambda: victim.descriptors <= before[0] + 2, "descriptors are as before")
-        counts = victim.ask("status")["net"]["counts"]
-        assert counts["too many strangers from one address"] > 100
-        assert counts["TLS refused"] > 10
-        assert victim.ask("status")["peer"]["refused"] == 0
-        began = time.monotonic()
+        assert status(victim)["peer"]["refused"] == 0
         other.end()
         mesh.start("p2", join=("p1",))
         eventually(lambda: mesh.walks(["p1", "p2"]), "a peer that comes after it gets in")
-        assert time.monotonic() - began < 60
         errors = [line for line in victim.lines if line["level"] == "error"]
         assert errors == []
         assert victim.end() == 0

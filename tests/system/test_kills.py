@@ -13,13 +13,21 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("seed", "store", "kind"), [(1, True, "json"), (2, False, "csv")])
+@pytest.mark.parametrize(
+    ("seed", "store", "kind", "lives"),
+    [
+        (1, True, "json", ("in step", "in command", "after files")),
+        (2, False, "csv", ("in step", "after files")),
+        (3, True, "push", ("in step", "in command")),
+    ],
+)
 def test_Q2_O1_after_kills(
-    tmp_path: Path, spark: "SparkSession", seed: int, store: bool, kind: str
+    tmp_path: Path, spark: "SparkSession", seed: int, store: bool, kind: str, lives: tuple[str, ...]
 ) -> None:
-    """Three kills each; `python -m tests.system.kills` does more."""
+    """A few kills each; `python -m tests.system.kills` does more."""
     killing = Killing(tmp_path, seed=seed, store=store, kind=kind)
-    for _ in range(3):
-        killing.life()
+    for life in lives:
+        killing.life(life)
     figures = judge(killing, spark, store=store, kind=kind)
-    assert figures.kills == 3
+    assert figures.kills == len(lives)
+    assert (figures.resent > 0) == (kind == "push")

@@ -27,25 +27,26 @@ from typing import Any
 import pyarrow as pa
 
 from shoal.cli.query import Query
-from shoal.cli.results import read_rows
-from shoal.cli.sinks import deliver_instance, deliveries, into_of
-from shoal.cli.sources import arrow_rows
-from shoal.cli.unfinished import text_of, unfinished
+from shoal.cli.results import projection_of, read_rows
+from shoal.cli.resume import resume
+from shoal.cli.running import Running
+from shoal.cli.selections import Selections, Wishes, reads, stream_instance
+from shoal.cli.sinks import into_of
+from shoal.cli.sources import Pushed
+from shoal.cli.statements.run import Result, run
+from shoal.cli.unfinished import row_of
 from shoal.dataplane import commands as c
+from shoal.dataplane.projection import agree
 from shoal.dataplane.reports import EngineView, Report
-from shoal.dataplane.rows import FOREVER, RosterRow
-from shoal.kernel.errors import ShoalError, UserError
-from shoal.kernel.ids import check_name, instance_of, key_of
+from shoal.dataplane.rows import RosterRow
+from shoal.kernel.errors import LocalError, ShoalError, UserError
+from shoal.kernel.ids import check_name
 from shoal.kernel.time import parse_duration, parse_instant
 from shoal.log.catalog import Catalog, Definition
 from shoal.log.root import Root
-from shoal.log.spool import Spool
 from shoal.query.catalog import SourceDef, StreamDef, parse_schema
-from shoal.query.draft import Draft, parse_selection
-from shoal.query.selection import Selection
-from shoal.query.sql import stream_of
+from shoal.query.windows.plan import Projected
 from shoal.spark.engine import SparkEngine, wall_clock
-from shoal.spark.ingest.component import SPOOL_BYTES_MAX
 from shoal.spark.session import Session, build, check, running
 
 __all__ = ["Mesh", "connect", "stream_instance"]
@@ -91,18 +92,17 @@ class Mesh:
         functions: Sequence[str] = (),
     ) -> None:
         self._root = root
-        self._functions = tuple(functions)
         self._session = session
         self._owns_session = owns_session
         self._catalog = Catalog(root.path / "catalog")
         self._owner = f"{socket.gethostname()}-{os.getpid()}"
         self._engine = SparkEngine(session, root, owner=self._owner)
-        self._types: dict[str, tuple[str, ...]] = {}
         self._streams: dict[str, StreamDef] = {}
-        self._running: dict[str, None] = {}
-        self._spools: dict[str, Spool] = {}
+        self.selections = Selections(self._streams, self._call, functions=functions)
+        self._running = Running(self._streams, self.selections, self._call)
+        self._pushed = Pushed(root)
         try:
-            self._resume()
+            resume(root, self._catalog, self._running, self.selections, self._call)
         except BaseException:
             self.close()
             raise
@@ -112,6 +112,25 @@ class Mesh:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def root(self) -> Path:
+        """The folder in which everything is kept."""
+        return self._root.path
+
+    @property
+    def catalog(self) -> Catalog:
+        """The definitions of streams and queries, to look at."""
+        return self._catalog
+
+    def sql(self, text: str) -> "Result":
+        """Carry out the statements of a script in order; what the last one gives.
+
+        A query for CREATE QUERY, ALTER QUERY and SELECT, a definition for CREATE STREAM, a table
+        for SHOW, DESCRIBE and EXPLAIN, None for DROP. All are read before the first is carried
+        out.
+        """
+        return run(self, text)
 
     # Streams
 
@@ -141,18 +160,47 @@ class Mesh:
             source=source,
             retain=0 if retain is None else parse_duration(retain),
         )
+        return self.define_stream(stream)
+
+    def define_stream(self, stream: StreamDef) -> StreamDef:
+        """The same, given its definition."""
         stream.validate()
-        if timestamp:
-            stream = replace(stream, timestamp=stream.column(timestamp).name)
+        if stream.timestamp:
+            stream = replace(stream, timestamp=stream.column(stream.timestamp).name)
         made = self._catalog.create("streams", stream.name, stream.to_json())
         try:
-            self._start_stream(stream)
+            self._running.start_stream(stream)
         except ShoalError:
             # A definition that cannot run would keep the mesh from being opened again.
             self._catalog.drop("streams", stream.name, version=made.version)
             del self._streams[stream.name]
             raise
         return stream
+
+    def drop_stream(self, name: str) -> None:
+        """Forget a stream that no query reads; its tuples and all results stay on disk.
+
+        What is due to queries that were dropped before, within the lateness, does not come any
+        more.
+        """
+        stream = self._stream(name)
+        readers = [q.name for q in self._catalog.list("queries") if reads(q.body, stream)]
+        if readers:
+            more = f" and {len(readers) - 10} more" if len(readers) > 10 else ""
+            raise UserError(
+                f"stream {stream.name} is read by queries",
+                detail=", ".join(readers[:10]) + more,
+                hint=f"drop them first: DROP QUERY {readers[0]}",
+            )
+        definition = self._catalog.get("streams", stream.name)
+        if definition is not None:
+            self._catalog.drop("streams", stream.name, version=definition.version)
+        self._pushed.forget(stream)
+        self._running.stop_stream(stream)
+
+    def streams(self) -> list[StreamDef]:
+        """The definitions of all streams, by name."""
+        return [self._streams[name] for name in sorted(self._streams)]
 
     def append(
         self,
@@ -164,18 +212,8 @@ class Mesh:
     ) -> int:
         """Push rows; durable when this returns. The same sequence of a client counts once."""
         known = self._stream(stream)
-        if known.source.kind != "push":
-            raise UserError(
-                f"stream {known.name} does not take pushed rows",
-                detail=f"its source is {known.source.kind}",
-                hint="create it with source=shoal.push()",
-            )
-        instance = stream_instance(known)
-        if instance not in self._spools:
-            folder = self._root.folder("spools", instance)
-            self._spools[instance] = Spool(folder, bytes_max=SPOOL_BYTES_MAX)
-        position = self._spools[instance].append(client, sequence, arrow_rows(known, rows))
-        self._engine.announce(instance)
+        position = self._pushed.append(known, rows, client=client, sequence=sequence)
+        self._engine.announce(stream_instance(known))
         return position
 
     # Queries
@@ -188,11 +226,25 @@ class Mesh:
         start: str | None = None,
         keep: float = 1.0,
         weight: float = 1.0,
+        within: str | None = None,
+        loss: float = 0.0,
         into: c.Sink | None = None,
     ) -> "Query":
-        """Add a query. It counts from now on, or from `start`, an instant in the past."""
-        sinks = {} if into is None else {name: into}
-        return self.select_many([(name, sql)], start=start, keep=keep, weight=weight, into=sinks)[0]
+        """Add a query. It counts from now on, or from `start`, an instant in the past.
+
+        The latency bound `within` and the tolerated `loss`, a share of the tuples, are recorded and
+        not yet enforced.
+        """
+        (query,) = self.select_many(
+            [(name, sql)],
+            start=start,
+            keep=keep,
+            weight=weight,
+            within=within,
+            loss=loss,
+            into={} if into is None else {name: into},
+        )
+        return query
 
     def select_many(
         self,
@@ -201,15 +253,21 @@ class Mesh:
         start: str | None = None,
         keep: float = 1.0,
         weight: float = 1.0,
+        within: str | None = None,
+        loss: float = 0.0,
         into: Mapping[str, c.Sink] = MappingProxyType({}),
     ) -> list["Query"]:
         """Add many queries at once; all are checked before the first is accepted."""
         begin = None if start is None else parse_instant(start)
-        parsed = [(check_name("query", name), sql, self._parse(sql)) for name, sql in queries]
+        bound = None if within is None else parse_duration(within)
+        wishes = Wishes(keep=keep, weight=weight, within=bound, loss=loss)
+        wishes.validate()
+        read = self.selections.read
+        parsed = [(check_name("query", name), sql, read(sql)) for name, sql in queries]
         versions = {name: self._next_version(name) for name, _, _ in parsed}
         bodies = {
             name: {
-                **self._body(sql, found, version=versions[name], keep=keep, weight=weight),
+                **self._body(sql, found, version=versions[name], wishes=wishes),
                 "into": into_of(name, into.get(name), root=self._root.path),
             }
             for name, sql, found in parsed
@@ -224,14 +282,14 @@ class Mesh:
             )
         rows: dict[str, list[RosterRow]] = {}
         for name, _, found in parsed:
-            row = _row(name, found, versions[name], keep=keep, weight=weight)
-            rows.setdefault(self._instance(found), []).append(row)
-        selections = {self._instance(found): found for _, _, found in parsed}
+            row = row_of(name, found.selection, bodies[name])
+            rows.setdefault(str(bodies[name]["instance"]), []).append(row)
+        selections = {bodies[name]["instance"]: found.selection for name, _, found in parsed}
         added: list[tuple[str, str]] = []
         try:
-            for found in selections.values():
-                self._start_select(found)
-            self._deliver(bodies)
+            for selection in selections.values():
+                self._running.start_select(selection)
+            self._running.deliver(bodies)
             for instance, some in rows.items():
                 self._call(c.AddRows(instance=instance, rows=tuple(some), begin=begin))
                 added += [(instance, row.query) for row in some]
@@ -240,7 +298,7 @@ class Mesh:
                 self._call(c.DropRow(instance=instance, query=query, now=True))
             for definition in batch.made:
                 with contextlib.suppress(ShoalError):  # its sink may not have been accepted yet
-                    self._of_sink(c.EndDelivery, definition)
+                    self._running.of_sink(c.EndDelivery, definition.body)
             self._forget(batch.made)
             raise
         return [Query(self, name) for name, _, _ in parsed]
@@ -291,11 +349,37 @@ class Mesh:
 
     # For Query
 
-    def alter(self, name: str, sql: str) -> None:
-        """Give a query another text: from one instant on the new one counts."""
+    def alter(
+        self,
+        name: str,
+        sql: str | None = None,
+        *,
+        weight: float | None = None,
+        within: str | None = None,
+        loss: float | None = None,
+    ) -> None:
+        """Give a query another text, which counts from one instant on, or other wishes."""
         definition = self._definition(name)
-        found = self._parse(sql)
-        old = dict(definition.body)
+        old = Wishes.of(definition.body)
+        wishes = replace(
+            old,
+            weight=old.weight if weight is None else weight,
+            within=old.within if within is None else parse_duration(within),
+            loss=old.loss if loss is None else loss,
+        )
+        wishes.validate()
+        if sql is not None:
+            self._alter_text(definition, sql, wishes)
+            return
+        told = {"weight": wishes.weight, "within": wishes.within, "loss": wishes.loss}
+        body = {**definition.body, **told}
+        self._catalog.alter("queries", definition.name, body, version=definition.version)
+        if wishes.weight != old.weight:
+            self._weigh(definition.name, body)
+
+    def _alter_text(self, definition: Definition, sql: str, wishes: Wishes) -> None:
+        asked = self.selections.read(sql)
+        found, name, old = asked.selection, definition.name, dict(definition.body)
         if found.stream != old["stream"]:
             raise UserError(
                 f"query {name} cannot change its stream",
@@ -303,26 +387,39 @@ class Mesh:
                 hint="drop it and create it again: its results are another table's",
             )
         version = definition.version + 1
-        body = self._body(sql, found, version=version, keep=old["keep"], weight=old["weight"])
+        body = self._body(sql, asked, version=version, wishes=wishes)
+        earlier = [projection_of(piece, self._stream_of(old)) for piece in old["pieces"]]
+        agree(name, earlier, self.selections.projection(asked))
         body["pieces"] = [*old["pieces"], *body["pieces"]]
         body["into"] = old.get("into")
-        target = self._start_select(found)
-        self._deliver({name: body})
+        target = self._running.start_select(found)
+        self._running.deliver({name: body})
         self._catalog.alter("queries", name, body, version=definition.version)
-        row = _row(name, found, version, keep=old["keep"], weight=old["weight"])
+        row = row_of(name, found, body)
         self._call(c.ReplaceRow(source=str(old["instance"]), target=target, row=row))
+
+    def _weigh(self, name: str, body: Mapping[str, Any]) -> None:
+        self._running.start_select(self.selections.parse(str(body["text"])))
+        command = c.SetWeight(instance=body["instance"], query=name, weight=body["weight"])
+        self._call(command)
 
     def drop(self, name: str, *, now: bool) -> None:
         """End a query; its results stay readable."""
         definition = self._definition(name)
         instance = str(definition.body["instance"])
+        earlier = dict.fromkeys(piece["instance"] for piece in definition.body["pieces"])
+        for other in earlier if now else ():
+            if other != instance:
+                # What it still owed of an earlier version; it may have been over long ago.
+                with contextlib.suppress(LocalError):
+                    self._call(c.DropRow(instance=other, query=name, now=True))
         self._call(c.DropRow(instance=instance, query=name, now=now))
         self._catalog.drop("queries", name, version=definition.version)
-        self._of_sink(c.EndDelivery, definition)
+        self._running.of_sink(c.EndDelivery, definition.body)
 
     def resume(self, name: str) -> None:
         """Try the sink of a query again that was suspended because it failed."""
-        self._of_sink(c.ResumeDelivery, self._definition(name))
+        self._running.of_sink(c.ResumeDelivery, self._definition(name).body)
 
     def keep(self, name: str, share: float) -> None:
         """Let a query look at a share of the tuples."""
@@ -332,167 +429,42 @@ class Mesh:
     def results(self, name: str, *, after: int) -> pa.Table:
         """A query's results, also of its earlier versions, in order."""
         body = self._catalog.history("queries", name)[-1].body
-        stream = self._stream(str(body["stream"]))
-        return read_rows(self._root, name, body["pieces"], stream, after=after)
+        stream = self._stream_of(body)
+        pieces = body["pieces"]
+        return read_rows(self._root, name, pieces, stream, after=after, session=self._session)
 
     # Inside
 
     def _call(self, command: c.Command) -> Mapping[str, object]:
         return self._engine.call(command, timeout=COMMAND_TIMEOUT)
 
-    def _deliver(self, bodies: Mapping[str, Mapping[str, Any]]) -> None:
-        """Register the sinks of queries, before their rows can bring any result."""
-        for instance, added in deliveries(bodies, self._streams, stream_instance).items():
-            self._start_deliver(instance)
-            self._call(c.AddDeliveries(instance=instance, deliveries=added))
-
-    def _start_deliver(self, instance: str) -> None:
-        if instance not in self._running:
-            self._call(c.Start(component=c.Deliver(instance=instance), weight=1.0))
-            self._running[instance] = None
-
-    def _of_sink(
-        self, command: type[c.EndDelivery] | type[c.ResumeDelivery], definition: Definition
-    ) -> None:
-        into = definition.body.get("into")
-        if into is not None:
-            instance = deliver_instance(stream_instance(self._stream(definition.body["stream"])))
-            self._call(command(instance=instance, delivery=into["delivery"]))
-
     def _stream(self, name: str) -> StreamDef:
-        known = self._streams.get(name.lower())
-        if known is None:
-            raise UserError(
-                f"stream {name} is not known",
-                detail="streams: " + (", ".join(self._streams) or "none yet"),
-                hint="create it first: mesh.create_stream(...)",
-            )
-        return known
+        return self.selections.stream(name)
+
+    def _stream_of(self, body: Mapping[str, Any]) -> StreamDef:
+        """The stream that a query reads or read, also one that was dropped since."""
+        name = str(body["stream"])
+        known = self._streams.get(name)
+        if known is not None and reads(body, known):
+            return known
+        for definition in reversed(self._catalog.history("streams", name)):
+            stream = StreamDef.from_json(definition.body)
+            if reads(body, stream):
+                return stream
+        return self._stream(name)
 
     def _definition(self, name: str) -> Definition:
         definition = self._catalog.get("queries", name)
         if definition is None:
             raise UserError(
-                f"query {name} is not known", hint="mesh.queries() lists those that run"
+                f"query {name} is not known",
+                hint="SHOW QUERIES, or mesh.queries(), lists those that run",
             )
         return definition
 
-    def _parse(self, sql: str) -> Selection:
-        stream = self._stream(stream_of(sql))
-        draft = parse_selection(sql, stream, extra_functions=self._functions)
-        return draft.resolve(self._cells(draft))
-
-    def _cells(self, draft: Draft) -> tuple[str, ...]:
-        """The types that Spark gives a draft; queries that differ in constants ask the same."""
-        if not draft.probe:
-            return ()
-        if draft.probe not in self._types:
-            try:
-                answer = self._call(c.Analyze(probe=draft.probe))
-            except UserError as error:
-                raise draft.refusal(error.detail) from error
-            self._types[draft.probe] = answer["cells"]  # type: ignore[assignment]
-        return self._types[draft.probe]
-
-    def _body(
-        self, sql: str, found: Selection, *, version: int, keep: float, weight: float
-    ) -> dict[str, Any]:
-        instance = self._instance(found)
-        return {
-            "text": sql,
-            "owner": self._owner,
-            "stream": found.stream,
-            "instance": instance,
-            "version": version,
-            "columns": list(found.columns),
-            "keep": keep,
-            "weight": weight,
-            "pieces": [{"instance": instance, "version": version, "columns": list(found.columns)}],
-        }
-
-    def _instance(self, found: Selection) -> str:
-        stream = stream_instance(self._streams[found.stream])
-        return instance_of("select", f"{found.signature.name} over {stream}")
-
-    def _start_stream(self, stream: StreamDef) -> None:
-        self._streams[stream.name] = stream
-        component = c.Ingest(instance=stream_instance(stream), stream=stream)
-        self._call(c.Start(component=component, weight=1.0))
-
-    def _start_select(self, found: Selection) -> str:
-        instance = self._instance(found)
-        if instance not in self._running:
-            self._begin(instance, found)
-        return instance
-
-    def _begin(self, instance: str, found: Selection) -> tuple[RosterRow, ...]:
-        stream = self._streams[found.stream]
-        component = c.Select(
-            instance=instance,
-            input=stream_instance(stream),
-            stream=stream,
-            signature=found.signature,
-        )
-        answer = self._call(c.Start(component=component, weight=1.0))
-        self._running[instance] = None
-        return answer["rows"]  # type: ignore[return-value]
+    def _body(self, sql: str, found: Projected, *, version: int, wishes: Wishes) -> dict[str, Any]:
+        return self.selections.body(sql, found, owner=self._owner, version=version, wishes=wishes)
 
     def _forget(self, made: Iterable[Definition]) -> None:
         for definition in made:
             self._catalog.drop("queries", definition.name, version=definition.version)
-
-    def _resume(self) -> None:
-        """Start what the catalog knows; put right what a crash left between catalog and roster."""
-        for definition in self._catalog.list("streams"):
-            stream = StreamDef.from_json(definition.body)
-            self._start_stream(stream)
-            delivers = deliver_instance(stream_instance(stream))
-            if (self._root.path / "deliveries" / delivers).exists():
-                self._start_deliver(delivers)
-        known: dict[str, list[RosterRow]] = {}
-        for roster in unfinished(self._root):
-            for row in roster.rows:
-                known.setdefault(row.query, []).append(row)
-            texts = (text_of(self._catalog, row) for row in roster.due)
-            text = next((text for text in texts if text is not None), None)
-            if text is not None:
-                self._start_select(self._parse(text))
-        for definition in self._catalog.list("queries"):
-            rows = known.get(definition.name, [])
-            missing = all(row.version != definition.body["version"] for row in rows)
-            if missing:
-                self._start_select(self._parse(str(definition.body["text"])))
-            self._deliver({definition.name: definition.body})
-            if missing:
-                self._put_right(definition, rows)
-
-    def _put_right(self, definition: Definition, rows: Sequence[RosterRow]) -> None:
-        """Add the row of a query that a crash kept from its roster: from where the last ended."""
-        body, name = definition.body, definition.name
-        found = self._parse(str(body["text"]))
-        row = _row(name, found, int(body["version"]), keep=body["keep"], weight=body["weight"])
-        if rows:
-            last = max(rows, key=lambda row: row.version)
-            if last.until == FOREVER:
-                source = self._start_select(self._parse(str(text_of(self._catalog, last))))
-                target = self._start_select(found)
-                self._call(c.ReplaceRow(source=source, target=target, row=row))
-                return
-        begin = max((row.until for row in rows), default=None)
-        self._call(c.AddRows(instance=self._start_select(found), rows=(row,), begin=begin))
-
-
-def stream_instance(stream: StreamDef) -> str:
-    """The instance that ingests a stream; another definition is another instance."""
-    return f"{stream.name}-{key_of(stream.canonical_name)[:12]}"
-
-
-def _row(name: str, found: Selection, version: int, *, keep: float, weight: float) -> RosterRow:
-    return RosterRow(
-        query=name,
-        version=version,
-        parameters=found.parameters,
-        columns=found.columns,
-        keep=keep,
-        weight=weight,
-    )

@@ -29,9 +29,16 @@ class Query:
         """Results so far, as Arrow."""
         return self._mesh.results(self.name, after=after)
 
-    def alter(self, sql: str) -> None:
-        """Another text from now on."""
-        self._mesh.alter(self.name, sql)
+    def alter(
+        self,
+        sql: str | None = None,
+        *,
+        weight: float | None = None,
+        within: str | None = None,
+        loss: float | None = None,
+    ) -> None:
+        """Another text from now on, or another weight, latency bound, tolerated loss."""
+        self._mesh.alter(self.name, sql, weight=weight, within=within, loss=loss)
 
     def keep(self, share: float) -> None:
         """Look at a share of the tuples only."""

@@ -9,17 +9,18 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from shoal.cli.results import projection_of
 from shoal.dataplane import commands as c
 from shoal.kernel.errors import UserError
 from shoal.query.catalog import StreamDef
 from shoal.spark.deliver.sinks.contract import check_sink
-from shoal.spark.frames import all_columns
 from shoal.spark.ingest.judge import event_time
 
 __all__ = [
     "deliver_instance",
     "deliveries",
     "into_of",
+    "sink_of",
     "to_console",
     "to_delta",
     "to_files",
@@ -47,11 +48,22 @@ def to_console(*, rows: int = 20, identity: bool = True) -> c.Sink:
     return c.Sink(kind="console", options={"rows": str(rows), "identity": _said(identity)})
 
 
+def sink_of(kind: str, options: Mapping[str, str]) -> c.Sink:
+    """The sink of a statement: a path in it begins where this process stands."""
+    given = {"identity": "true", **options}
+    if "path" in given:
+        given["path"] = _place(given["path"])
+    return c.Sink(kind=kind, options=given)
+
+
 def _sink(kind: str, *, path: str | Path, identity: bool, **options: str) -> c.Sink:
-    place = str(path)
-    if "://" not in place:
-        place = str(Path(place).expanduser().absolute())
+    place = _place(path)
     return c.Sink(kind=kind, options={"path": place, **options, "identity": _said(identity)})
+
+
+def _place(path: str | Path) -> str:
+    place = str(path)
+    return place if "://" in place else str(Path(place).expanduser().absolute())
 
 
 def _said(flag: bool) -> str:
@@ -94,14 +106,15 @@ def deliveries(
 
 def _pieces(name: str, body: Mapping[str, Any], stream: StreamDef) -> Iterable[c.Delivery]:
     into = body["into"]
-    types = {column.name: column for column in all_columns(stream)}
     for piece in body["pieces"]:
+        projection = projection_of(piece, stream)
         yield c.Delivery(
             delivery=into["delivery"],
             query=name,
             version=piece["version"],
             input=piece["instance"],
-            columns=tuple(types[column] for column in piece["columns"]),
-            timestamp=event_time(stream),
+            columns=projection.columns,
+            outputs=projection.outputs,
+            timestamp=piece.get("time", event_time(stream)),
             sink=c.Sink(kind=into["kind"], options=into["options"]),
         )

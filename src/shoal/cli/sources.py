@@ -1,4 +1,4 @@
-"""Where a stream's tuples come from, as a program says it; and rows that a program pushes."""
+"""Where a stream's tuples come from, as a program or a statement says it; and pushed rows."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,11 +6,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from shoal.cli.selections import stream_instance
 from shoal.kernel.errors import UserError
+from shoal.log.root import Root
+from shoal.log.spool import Spool
 from shoal.log.types import arrow_type
 from shoal.query.catalog import SourceDef, StreamDef
+from shoal.spark.ingest.component import SPOOL_BYTES_MAX
 
-__all__ = ["arrow_rows", "files", "push", "rate"]
+__all__ = ["Pushed", "arrow_rows", "files", "push", "rate", "source_of"]
 
 
 def files(path: str | Path, *, format: str, **options: object) -> SourceDef:  # noqa: A002
@@ -31,6 +35,47 @@ def rate(*, rows_per_second: int, splits: int = 1, seed: int = 0) -> SourceDef:
 def push() -> SourceDef:
     """Tuples that programs append."""
     return SourceDef(kind="push", options={})
+
+
+def source_of(written: SourceDef) -> SourceDef:
+    """The source of a statement: a path in it begins where this process stands."""
+    if "path" not in written.options:
+        return written
+    path = str(Path(written.options["path"]).absolute())
+    return SourceDef(kind=written.kind, options={**written.options, "path": path})
+
+
+class Pushed:
+    """The spools of streams that take pushed rows."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._spools: dict[str, Spool] = {}
+
+    def append(
+        self,
+        stream: StreamDef,
+        rows: pa.Table | Sequence[Mapping[str, Any]],
+        *,
+        client: str,
+        sequence: int,
+    ) -> int:
+        """Make rows durable; the same sequence of a client counts once."""
+        if stream.source.kind != "push":
+            raise UserError(
+                f"stream {stream.name} does not take pushed rows",
+                detail=f"its source is {stream.source.kind}",
+                hint="create it with source=shoal.push(), or FROM push()",
+            )
+        instance = stream_instance(stream)
+        if instance not in self._spools:
+            folder = self._root.folder("spools", instance)
+            self._spools[instance] = Spool(folder, bytes_max=SPOOL_BYTES_MAX)
+        return self._spools[instance].append(client, sequence, arrow_rows(stream, rows))
+
+    def forget(self, stream: StreamDef) -> None:
+        """The stream is dropped; what was pushed stays on disk."""
+        self._spools.pop(stream_instance(stream), None)
 
 
 def arrow_rows(stream: StreamDef, rows: pa.Table | Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -2,18 +2,24 @@
 
 A restart serves them all, whether their query is still in the catalog or was dropped with results
 due, and whether its newest version runs in this component or in another.
+
+A crash may also have come between a query's definition in the catalog and its row in the roster.
+Then the row follows from both: the text from the catalog, and from the row before it, if the
+query had one, where to go on and which share of the tuples to look at.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from shoal.dataplane.rows import RosterRow
-from shoal.log.catalog import Catalog
+from shoal.log.catalog import Catalog, Definition
 from shoal.log.reader import Reader
 from shoal.log.root import Root
 from shoal.log.rosterlog import RosterLog
+from shoal.query.selection import Selection
 
-__all__ = ["Unfinished", "text_of", "unfinished"]
+__all__ = ["Unfinished", "body_of", "last_of", "row_of", "unfinished"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +46,32 @@ def unfinished(root: Root) -> tuple[Unfinished, ...]:
     return tuple(found)
 
 
-def text_of(catalog: Catalog, row: RosterRow) -> str | None:
-    """The SQL of this version of a query; None if its definition never reached the catalog."""
+def body_of(catalog: Catalog, row: RosterRow) -> Mapping[str, Any] | None:
+    """The definition of this version of a query; None if it never reached the catalog."""
     for definition in reversed(catalog.history("queries", row.query)):
         if definition.body.get("version") == row.version:
-            return str(definition.body["text"])
+            return definition.body
     return None
+
+
+def row_of(name: str, found: Selection, body: Mapping[str, Any]) -> RosterRow:
+    """The row of a query as its definition has it."""
+    return RosterRow(
+        query=name,
+        version=int(body["version"]),
+        parameters=found.parameters,
+        columns=found.columns,
+        keep=body["keep"],
+        weight=body["weight"],
+    )
+
+
+def last_of(definition: Definition, rows: Sequence[RosterRow]) -> RosterRow | None:
+    """The newest row of a query; rows of a dropped query that had its name are not its own."""
+    mine = [piece["version"] for piece in definition.body["pieces"]]
+    return max(
+        (row for row in rows if row.version in mine), key=lambda row: row.version, default=None
+    )
 
 
 def _over(row: RosterRow, facts: Mapping[str, int]) -> bool:

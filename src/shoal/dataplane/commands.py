@@ -6,6 +6,7 @@
     ReplaceRow        a query changes; from one instant on its new row counts, maybe elsewhere
     DropRow           a query ends
     SetKeep           a query looks at a smaller share of the tuples, or at all again
+    SetWeight         a query has another share of the peer's time
     Analyze           let the engine type an expression
     AddDeliveries     results of queries go to sinks, or go on with another version
     EndDelivery       a query has ended; its sink gets what is still due, and then no more
@@ -18,11 +19,13 @@ because then there is nothing to take over and the caller's picture is wrong.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shoal.dataplane.projection import Projection
 from shoal.dataplane.rows import RosterRow
 from shoal.kernel.time import Instant
 from shoal.query.catalog import Column, StreamDef
 from shoal.query.selection import Signature
 from shoal.query.windows import plan
+from shoal.query.windows.plan import Output
 
 __all__ = [
     "AddDeliveries",
@@ -41,6 +44,7 @@ __all__ = [
     "RollUp",
     "Select",
     "SetKeep",
+    "SetWeight",
     "Sink",
     "Start",
     "Stop",
@@ -113,7 +117,8 @@ class Delivery:
     """One version of a query, in one table, on its way to a sink.
 
     `delivery` stays the same over the versions of a query; a query that takes the name of a
-    dropped one is another delivery.
+    dropped one is another delivery. `outputs` are the select list over `columns`, none where it
+    is the columns themselves.
     """
 
     delivery: str
@@ -124,6 +129,12 @@ class Delivery:
     #: The event-time column: results of one commit are ordered by it, then by `_id` (O1).
     timestamp: str
     sink: Sink
+    outputs: tuple[Output, ...] = ()
+
+    @property
+    def projection(self) -> Projection:
+        """What the sink gets of the table."""
+        return Projection(columns=self.columns, outputs=self.outputs)
 
 
 Component = Ingest | Select | Panes | RollUp | Deliver
@@ -167,7 +178,11 @@ class AddRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceRow:
-    """End the query's newest row in one component and go on with `row`, maybe in another."""
+    """End the query's newest row in one component and go on with `row`, maybe in another.
+
+    What `SetKeep` said last goes on too: `row.keep` is not looked at. What the target refuses
+    leaves the old row as it was.
+    """
 
     source: str
     target: str
@@ -176,7 +191,10 @@ class ReplaceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropRow:
-    """End a query: what is due within the lateness still appears, unless `now`."""
+    """End a query: what is due within the lateness still appears, unless `now`.
+
+    With `now` nothing of any of its versions in this component is served after the next step.
+    """
 
     instance: str
     query: str
@@ -190,6 +208,15 @@ class SetKeep:
     instance: str
     query: str
     keep: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetWeight:
+    """Let a query weigh more or less where the peer has more to do than it can; 1.0 is usual."""
+
+    instance: str
+    query: str
+    weight: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +258,7 @@ Command = (
     | ReplaceRow
     | DropRow
     | SetKeep
+    | SetWeight
     | Analyze
     | AddDeliveries
     | EndDelivery

@@ -7,7 +7,8 @@ An engine owns components. It runs their steps on its own and promises, for each
                boundaries, crashes, owners and other rows were
     S3         late, malformed, shed and failing tuples are counted
 
-tests/conformance/engine_suite.py says the same as tests; every engine must pass it.
+tests/conformance/engine_suite.py says the same as tests; every engine must pass it. It leaves out
+what deliveries do: an engine without sinks refuses them, and only Spark's has any.
 """
 
 from collections.abc import Mapping

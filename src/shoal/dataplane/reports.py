@@ -21,8 +21,10 @@ __all__ = [
 class StepDone:
     """One step of one component, committed.
 
-    `busy` is the wall time of the whole job divided among the group's components by rows out;
-    `seconds` splits it: plan, job, write, commit. `rows_history` is what back-fill read.
+    `busy` is the wall time of the whole job, shared with the jobs that ran beside it, divided
+    among the group's components by rows out; `seconds` splits it: plan, job, write, commit.
+    `rows_history` is what back-fill read. A deliver component has no number of its own for a step:
+    `step` is the one that it has brought to its sinks.
     """
 
     instance: str
@@ -111,7 +113,8 @@ class ComponentView:
     whole: Instant | None = None
     #: Tuples a second, "in" and "out", over the last steps; empty before the second step.
     rates: Mapping[str, float] = field(hash=False)
-    #: Fitted cost of a step (query/cost.py): fixed, per tuple in, out, of history, per row.
+    #: Fitted cost of a step (query/cost.py): fixed, per tuple in, out, of history, per row; and
+    #: the care for its tables, for each step.
     cost: Mapping[str, float] = field(hash=False)
     counters: Mapping[str, int] = field(hash=False)
 

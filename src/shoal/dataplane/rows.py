@@ -15,6 +15,7 @@ A row is never changed in place: a change is a new row with the same (query, ver
 last one written counts.
 """
 
+import math
 from dataclasses import dataclass
 
 from shoal.kernel.errors import LocalError
@@ -65,6 +66,11 @@ class RosterRow:
             raise LocalError(
                 f"roster row {self.identity} keeps {self.keep}",
                 detail="keep is a share of the tuples, above 0 and at most 1",
+            )
+        if not 0.0 < self.weight < math.inf:
+            raise LocalError(
+                f"roster row {self.identity} weighs {self.weight}",
+                detail="a weight is a number above 0",
             )
         if self.shape is None and self.fill > self.since:
             raise LocalError(

@@ -38,6 +38,8 @@ _UNITS = {
     "day": DAY,
 }
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?(?![a-z])\s*", re.IGNORECASE)
+#: Longest duration, a hundred years: what is longer is a slip, and would not fit beside instants.
+DURATION_MAX = 36_525 * DAY
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -58,7 +60,11 @@ def parse_duration(text: str) -> int:
                 detail=f"stopped at {text[position:]!r}",
                 hint="write a number and a unit, such as '10 seconds' or '1 hour 30 minutes'",
             )
-        total += round(float(match.group(1)) * unit)
+        amount = float(match.group(1)) * unit
+        if total + amount > DURATION_MAX:
+            what = f"duration {text[:60]!r} is too long"
+            raise UserError(what, detail="more than 100 years", hint="write a shorter one")
+        total += round(amount)
         position = match.end()
     if not text.strip():
         raise UserError("duration is empty", hint="write a number and a unit: '10 seconds'")

@@ -25,13 +25,13 @@ arrival; in a replay of old data it would make the rest of the data late.
 Not here: reading a clock, and judging tuples (a step does, in Spark).
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from shoal.kernel.errors import LocalError
 from shoal.kernel.time import HOUR, SECOND, Instant
 
-__all__ = ["LATENESS_MAX", "SplitClock", "SplitClocks", "WatermarkRule", "derived_watermark"]
+__all__ = ["LATENESS_MAX", "SplitClock", "SplitClocks", "WatermarkRule"]
 
 #: Microseconds; a watermark further back than this is a table, not a stream. A guess.
 LATENESS_MAX = 366 * 24 * HOUR
@@ -39,6 +39,8 @@ LATENESS_MAX = 366 * 24 * HOUR
 IDLE_AFTER_MIN = 5 * SECOND
 #: Microseconds ahead of the ingest clock that a tuple may be (DESIGN section 7).
 AHEAD_MAX = HOUR
+#: Microseconds that a watermark which follows the clock moves at a time: each move is a commit.
+IDLE_ADVANCE_MIN = SECOND
 
 _INT64_MIN = -(1 << 63)
 _WATERMARK, _CLOCK, _SPLIT, _SEEN = "wm", "clock", "split/", "seen/"
@@ -140,6 +142,24 @@ class SplitClocks:
         moved = SplitClocks(watermark=watermark, clock=clock, splits=splits)
         return moved._forgetful(rule)
 
+    def after_silence(
+        self, rule: WatermarkRule, *, waiting: Collection[str], now: Instant
+    ) -> "SplitClocks | None":
+        """The state after time without data, if it is worth a commit.
+
+        That a split falls idle always is: it happens once, and nobody else may ever move the
+        watermark again. What follows the clock is only now and then, for each time is a commit.
+        """
+        moved = self.advanced(rule, {}, waiting=waiting, now=now)
+        before, reached = self.watermark, moved.watermark
+        if reached is None or reached == before:
+            return None
+        still = replace(rule, idle_advances=False)
+        by_minimum = self.advanced(still, {}, waiting=waiting, now=now).watermark
+        if before is None or by_minimum != before or reached - before >= IDLE_ADVANCE_MIN:
+            return moved
+        return None
+
     def changes(self, before: "SplitClocks") -> dict[str, int]:
         """The application transactions that a commit after the state `before` has to write."""
         changed: dict[str, int] = {}
@@ -210,13 +230,3 @@ class SplitClocks:
             if split.watermark > stream or split.seen >= since
         }
         return SplitClocks(watermark=stream, clock=clock, splits=kept)
-
-
-def derived_watermark(inputs: Iterable[Instant | None]) -> Instant | None:
-    """The watermark of a derived commit: the minimum over its inputs, None while one has none."""
-    lowest: Instant | None = None
-    for watermark in inputs:
-        if watermark is None:
-            return None
-        lowest = watermark if lowest is None else min(lowest, watermark)
-    return lowest

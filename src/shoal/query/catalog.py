@@ -21,6 +21,7 @@ __all__ = [
     "Column",
     "SourceDef",
     "StreamDef",
+    "check_columns",
     "format_schema",
     "parse_schema",
     "quote",
@@ -113,7 +114,7 @@ class StreamDef:
         """Raise UserError unless the definition can be run."""
         check_name("stream", self.name)
         self.source.validate()
-        _check_columns(self.columns)
+        check_columns(self.columns)
         if self.lateness < 0:
             what = f"lateness of stream {self.name} is negative"
             raise UserError(what, detail=f"{self.lateness} microseconds", hint="0 or more")
@@ -233,7 +234,7 @@ def parse_schema(text: str) -> tuple[Column, ...]:
             what = f"column {name!r} has no type"
             raise UserError(what, hint=f"write {name} and a type, such as {name} STRING")
         columns.append(Column(name=name, type=parse_type(rest)))
-    _check_columns(tuple(columns))
+    check_columns(tuple(columns))
     return tuple(columns)
 
 
@@ -251,7 +252,8 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _check_columns(columns: tuple[Column, ...]) -> None:
+def check_columns(columns: tuple[Column, ...]) -> None:
+    """Raise UserError unless a stream can have these columns together."""
     if not 1 <= len(columns) <= COLUMNS_MAX:
         what = f"a stream has 1 to {COLUMNS_MAX} columns"
         raise UserError(what, detail=f"here {len(columns)}", hint="declare fewer, wider columns")

@@ -21,13 +21,13 @@ from shoal.kernel.errors import LocalError, UserError
 from shoal.query.canonical import conjuncts, normalise
 from shoal.query.catalog import StreamDef, quote
 from shoal.query.selection import Selection
-from shoal.query.signature import sign
+from shoal.query.signature import plan_of, sign
 from shoal.query.sql import parse
 from shoal.query.terms.tree import ColumnRef, Term, walk
 from shoal.query.terms.types import parse_type
 from shoal.query.terms.typing import Typing
 
-__all__ = ["Draft", "parse_selection"]
+__all__ = ["Draft", "parse_selection", "refusal_of", "spell"]
 
 _CLASS = re.compile(r"\[[A-Z0-9_.]+\]\s*")
 
@@ -57,11 +57,7 @@ class Draft:
 
     def resolve(self, types: Sequence[str]) -> Selection:
         """The selection, given the answers to `probe` in their order."""
-        typing = Typing(self.conjuncts, self.text)
-        if len(types) != len(typing.questions):
-            raise LocalError("a draft is resolved with one type for each question of its probe")
-        answers = dict(zip(typing.questions, map(_spell, types), strict=True))
-        typed = typing.typed(answers)
+        typed = self._typed(types)
         signature, parameters = sign(self.stream, typed, self.extra_functions)
         selection = Selection(
             stream=self.stream.name,
@@ -72,14 +68,20 @@ class Draft:
         selection.validate()
         return selection
 
+    def plan(self, types: Sequence[str]) -> tuple[str, ...]:
+        """The canonical predicate, one text for each part that must be TRUE, for people."""
+        return plan_of(self._typed(types), self.extra_functions)
+
+    def _typed(self, types: Sequence[str]) -> tuple[Term, ...]:
+        typing = Typing(self.conjuncts, self.text)
+        if len(types) != len(typing.questions):
+            raise LocalError("a draft is resolved with one type for each question of its probe")
+        spelled = (spell(type_, "predicate") for type_ in types)
+        return typing.typed(dict(zip(typing.questions, spelled, strict=True)))
+
     def refusal(self, message: str) -> UserError:
         """What to tell the person whose predicate Spark cannot analyze, given Spark's message."""
-        first = _CLASS.sub("", message.strip().splitlines()[0] if message.strip() else "")
-        return UserError(
-            "predicate has no meaning to Spark",
-            detail=first.split("SQLSTATE")[0].strip()[:300],
-            hint="compare like with like; CAST converts",
-        )
+        return refusal_of(message, "predicate")
 
 
 def parse_selection(text: str, stream: StreamDef, *, extra_functions: Sequence[str] = ()) -> Draft:
@@ -96,7 +98,17 @@ def parse_selection(text: str, stream: StreamDef, *, extra_functions: Sequence[s
     )
 
 
-def _spell(answer: str) -> str:
+def refusal_of(message: str, kind: str) -> UserError:
+    """What to tell a person of Spark's message about what they wrote, a predicate or a query."""
+    first = _CLASS.sub("", message.strip().splitlines()[0] if message.strip() else "")
+    return UserError(
+        f"{kind} has no meaning to Spark",
+        detail=first.split("SQLSTATE")[0].strip()[:300],
+        hint="compare like with like; CAST converts",
+    )
+
+
+def spell(answer: str, kind: str) -> str:
     """Our spelling of a type that `typeof` names."""
     upper = answer.upper()
     if upper == "VOID":
@@ -105,7 +117,7 @@ def _spell(answer: str) -> str:
         return parse_type(upper)
     except UserError:
         raise UserError(
-            "predicate has a part of a type that is not supported",
+            f"{kind} has a part of a type that is not supported",
             detail=answer,
             hint="CAST it to a type that a column can have",
         ) from None

@@ -31,7 +31,7 @@ from shoal.query.terms.tree import (
 from shoal.query.terms.types import INTEGRAL
 from shoal.query.terms.typing import ARITHMETIC
 
-__all__ = ["sign"]
+__all__ = ["plan_of", "sign"]
 
 #: Calls that are NULL as soon as one of their arguments is.
 _STRICT = (*ARITHMETIC, "negative", "abs", "floor", "ceil", "pmod")
@@ -45,15 +45,18 @@ _BOUNDS = {
 
 
 def sign(
-    stream: StreamDef, conjuncts: tuple[Term, ...], extra_functions: tuple[str, ...]
+    stream: StreamDef,
+    conjuncts: tuple[Term, ...],
+    extra_functions: tuple[str, ...],
+    *,
+    first: tuple[Term, ...] = (),
 ) -> tuple[Signature, tuple[Value, ...]]:
-    """The signature of typed conjuncts, and their constants in the order of its holes."""
+    """The signature of typed conjuncts, and their constants in the order of its holes.
+
+    Those in `first` come before all others, in their own order.
+    """
     safe = Safe(extra_functions)
-    # What may throw whatever is done comes last: what can spare it a tuple comes before.
-    order = {part: (safe.may_throw(part), show(part), _constants(part)) for part in conjuncts}
-    holes: list[Hole] = []
-    parameters: list[Value] = []
-    parts = [_take_out(part, holes, parameters) for part in sorted(order, key=lambda p: order[p])]
+    parts, holes, parameters = _emptied(conjuncts, safe, first)
     where = " AND ".join(show(part) for part in parts) or "TRUE"
     source = f"{stream.name}@{key_of(stream.canonical_name)[:12]}"
     signature = Signature(
@@ -67,6 +70,25 @@ def sign(
         name=f"v{VERSION} select from {source} where {where}",
     )
     return signature, tuple(parameters)
+
+
+def plan_of(conjuncts: tuple[Term, ...], extra_functions: tuple[str, ...]) -> tuple[str, ...]:
+    """The canonical text of each conjunct, in the order of the signature, constants out."""
+    parts, _, _ = _emptied(conjuncts, Safe(extra_functions))
+    return tuple(show(part) for part in parts)
+
+
+def _emptied(
+    conjuncts: tuple[Term, ...], safe: Safe, first: tuple[Term, ...] = ()
+) -> tuple[list[Term], list[Hole], list[Value]]:
+    """The conjuncts in order and without constants, the holes, and what was in them."""
+    # What may throw whatever is done comes last: what can spare it a tuple comes before.
+    order = {part: (safe.may_throw(part), show(part), _constants(part)) for part in conjuncts}
+    holes: list[Hole] = []
+    parameters: list[Value] = []
+    ranked = (*first, *sorted(order, key=lambda part: order[part]))
+    parts = [_take_out(part, holes, parameters) for part in ranked]
+    return parts, holes, parameters
 
 
 def _constants(term: Term) -> str:

@@ -2,29 +2,29 @@
 
 Promises   any text gives a tree or a UserError that says where and what is possible; what the
            parser reads otherwise than Spark does is refused, never guessed at.
-Not here   the predicate's nodes (`sql_terms.py`); types beyond those of constants (`draft.py`).
+Not here   the predicate's nodes (`sql_terms.py`), tokens (`sql_tokens.py`), the statements around
+           a query (`sql_script.py`); types beyond those of constants (`draft.py`).
 
-The parser is sqlglot's, made plain: it builds no functions (ours is the list), tells CAST from
-TRY_CAST, and takes string constants with Spark's own escapes.
+The parser is sqlglot's, made plain: it builds no functions (ours is the list) and tells CAST from
+TRY_CAST.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from shoal.kernel.errors import UserError
 from shoal.query.catalog import StreamDef
 from shoal.query.sql_terms import Reader, refuse
-from shoal.query.terms.literals import unescape
+from shoal.query.sql_tokens import SPARK, check_text, first_line, tokens_of
 from shoal.query.terms.tree import Term
 
-__all__ = ["TEXT_MAX", "Parsed", "parse", "stream_of"]
+__all__ = ["TEXT_MAX", "Parsed", "parse", "stream_of", "tree_of"]
 
 #: Characters of a query; an IN list of a few thousand constants fits.
 TEXT_MAX = 65_536
@@ -79,9 +79,6 @@ class _PlainParser(SparkParser):
     }
 
 
-_SPARK = Spark()
-
-
 def stream_of(text: str) -> str:
     """The name of the stream that a query reads, in lower case."""
     return _table(_select(text), text).name.lower()
@@ -101,19 +98,32 @@ def parse(text: str, stream: StreamDef, extra_functions: tuple[str, ...]) -> Par
     return Parsed(columns=columns, where=reader.term(where.this, depth=0) if where else None)
 
 
-def _select(text: str) -> exp.Select:
-    if len(text) > TEXT_MAX or "\0" in text or not _encodable(text):
-        what = f"a query has at most {TEXT_MAX} characters, all of them Unicode"
-        raise UserError(what, detail=f"here {len(text)}", hint="keep long lists in a stream")
-    tokens = _tokens(text)
-    if not tokens or tokens[0].token_type != TokenType.SELECT:
+def tree_of(
+    text: str,
+    *,
+    firsts: tuple[TokenType, ...],
+    possible: str,
+    prepare: Callable[[str, list[Token]], list[Token]] | None = None,
+) -> Any:
+    """The one tree of a text that begins with one of these; `prepare` may change its tokens."""
+    check_text(text, kind="query", characters_max=TEXT_MAX)
+    tokens = tokens_of(text, kind="query", hint=possible)
+    if not tokens or tokens[0].token_type not in firsts:
         first = tokens[0].text if tokens else ""
-        raise UserError(f"a query cannot begin with {first!r}", hint=_POSSIBLE, line=1, column=1)
-    trees = [tree for tree in _trees(text, tokens) if tree is not None]
-    if len(trees) != 1 or not isinstance(trees[0], exp.Select):
-        kind = type(trees[0]).__name__.upper() if len(trees) == 1 else "several statements"
+        raise UserError(f"a query cannot begin with {first!r}", hint=possible, line=1, column=1)
+    tokens = prepare(text, tokens) if prepare is not None else tokens
+    trees = [tree for tree in _trees(text, tokens, possible) if tree is not None]
+    if len(trees) != 1:
+        what = "a query cannot be several statements" if trees else "there is no query"
+        raise UserError(what, hint=possible, line=1, column=1)
+    return trees[0]
+
+
+def _select(text: str) -> exp.Select:
+    select = tree_of(text, firsts=(TokenType.SELECT,), possible=_POSSIBLE)
+    if not isinstance(select, exp.Select):
+        kind = type(select).__name__.upper()
         raise UserError(f"a query cannot be {kind}", hint=_POSSIBLE)
-    select = trees[0]
     for name, value in select.args.items():
         if value and name not in ("expressions", "from_", "where"):
             clause = _CLAUSES.get(name, name.upper())
@@ -122,40 +132,8 @@ def _select(text: str) -> exp.Select:
     return select
 
 
-def _encodable(text: str) -> bool:
-    return not any(0xD800 <= ord(character) < 0xE000 for character in text)
-
-
-def _tokens(text: str) -> list[Token]:
-    try:
-        raw = _SPARK.tokenize(text)
-    except SqlglotError as error:
-        raise UserError("query cannot be read", detail=_first_line(error), hint=_POSSIBLE) from None
-    except Exception as error:  # noqa: BLE001 - sqlglot also fails with plain Python errors
-        raise UserError("query cannot be read", detail=_first_line(error), hint=_POSSIBLE) from None
-    tokens: list[Token] = []
-    for token in raw:
-        if token.token_type != TokenType.STRING:
-            tokens.append(token)
-            continue
-        body = text[token.start + 1 : token.end]
-        last = tokens[-1] if tokens else None
-        if last is None or last.token_type != TokenType.STRING:
-            tokens.append(_string(unescape(body), token, token.start))
-            continue
-        # Neighbouring constants are one constant; a doubled quote stands for itself.
-        glue = text[token.start] if last.end + 1 == token.start else ""
-        same = text[last.end : last.end + 1] == glue
-        tokens[-1] = _string(last.text + (glue if same else "") + unescape(body), token, last.start)
-    return tokens
-
-
-def _string(value: str, token: Token, start: int) -> Token:
-    return Token(TokenType.STRING, value, token.line, token.col, start, token.end)
-
-
-def _trees(text: str, tokens: list[Token]) -> list[Any]:
-    parser = _PlainParser(dialect=_SPARK, error_level=ErrorLevel.IMMEDIATE)
+def _trees(text: str, tokens: list[Token], possible: str) -> list[Any]:
+    parser = _PlainParser(dialect=SPARK, error_level=ErrorLevel.IMMEDIATE)
     try:
         return list(parser.parse(tokens, text))
     except RecursionError:
@@ -171,16 +149,18 @@ def _trees(text: str, tokens: list[Token]) -> list[Any]:
         raise UserError(
             "query cannot be read",
             detail=plain,
-            hint=_POSSIBLE,
+            hint=possible,
             line=known.get("line"),
-            column=known.get("col"),
+            column=_column(known),
         ) from None
     except Exception as error:  # noqa: BLE001 - whatever it trips over, the text is to blame
-        raise UserError("query cannot be read", detail=_first_line(error), hint=_POSSIBLE) from None
+        raise UserError("query cannot be read", detail=first_line(error), hint=possible) from None
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+def _column(known: Mapping[str, Any]) -> int | None:
+    """Where the token begins at which the parser stopped: it says where it ends."""
+    column, token = known.get("col"), str(known.get("highlight") or "")
+    return column - len(token) + 1 if column is not None and 0 < len(token) <= column else column
 
 
 def _table(select: exp.Select, text: str) -> exp.Table:

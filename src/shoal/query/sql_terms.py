@@ -22,7 +22,7 @@ from shoal.query.terms.patterns import check_like, check_regex
 from shoal.query.terms.tree import Call, ColumnRef, Convert, Literal, Term, place
 from shoal.query.terms.types import INTEGRAL, nearest, parse_type
 
-__all__ = ["DEPTH_MAX", "NODES_MAX", "VALUES_MAX", "Reader", "refuse"]
+__all__ = ["DEPTH_MAX", "NODES_MAX", "VALUES_MAX", "Reader", "refuse", "start_of"]
 
 #: Levels of nesting; Spark's own limits are not far above.
 DEPTH_MAX = 40
@@ -70,16 +70,17 @@ _EXPONENT = re.compile(r"(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})[eE][+-]?[0-
 
 def refuse(what: str, node: Any, text: str, *, detail: str = "", hint: str = "") -> UserError:
     """A UserError that points at the first place in the text where this node is found."""
-    start = _start(node)
+    start = start_of(node)
     if start is None and isinstance(node, exp.Expression):
-        start = _start(node.parent)
+        start = start_of(node.parent)
     if start is None:
         return UserError(what, detail=detail, hint=hint)
     line, column = place(text, start)
     return UserError(what, detail=detail, hint=hint, line=line, column=column)
 
 
-def _start(node: Any) -> int | None:
+def start_of(node: Any) -> int | None:
+    """The offset of the first place in the text where this node is found."""
     if not isinstance(node, exp.Expression):
         return None
     starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
@@ -95,6 +96,8 @@ class Reader:
     qualifiers: tuple[str, ...]
     extra_functions: tuple[str, ...]
     nodes: int = 0
+    #: Further names that a person may have meant by one that is not known.
+    others: tuple[str, ...] = ()
 
     def refuse(self, what: str, node: Any, *, detail: str = "", hint: str = "") -> UserError:
         """A UserError that points at this node."""
@@ -129,15 +132,24 @@ class Reader:
         if self.nodes > NODES_MAX:
             hint = "use IN for many constants, or several queries"
             raise self.refuse(f"more than {NODES_MAX} operators and columns", node, hint=hint)
-        if isinstance(node, exp.Column):
-            column = self.column(node)
-            return ColumnRef(name=column.name, type=column.type, at=_start(node) or 0)
+        known = self.named(node, depth) if isinstance(node, exp.Column) else self.own(node, depth)
+        if known is not None:
+            return known
         op, nodes, fixed = self._shape(node, depth)
         args = [self.term(part, depth=depth + 1) for part in nodes]
-        at = args[0].at if args else _start(node) or 0
+        at = args[0].at if args else start_of(node) or 0
         if isinstance(node, exp.Cast):
             return self._cast(node, args[0])
         return self._finish(node, Call(op=op, args=tuple(args), fixed=fixed, at=at))
+
+    def named(self, node: exp.Column, depth: int) -> Term:
+        """What a name stands for: here a column of the stream."""
+        column = self.column(node)
+        return ColumnRef(name=column.name, type=column.type, at=start_of(node) or 0)
+
+    def own(self, node: Any, depth: int) -> Term | None:
+        """What a reader of more than predicates makes of a node; None for all others."""
+        return None
 
     def _finish(self, node: Any, call: Call) -> Term:
         """What SQL defines by other operators, and NOT where the parser hides it in a node."""
@@ -317,7 +329,7 @@ class Reader:
             return name, args, ()
         known = FUNCTIONS.get(name)
         if known is None:
-            names = [*FUNCTIONS, *SYNONYMS, *self.extra_functions]
+            names = [*FUNCTIONS, *SYNONYMS, *self.extra_functions, *self.others]
             reason = why_not(written)
             hint = "" if reason else nearest(written, names)
             hint = hint or "docs/signatures.md has the list"
@@ -381,7 +393,7 @@ class Reader:
             node = node.this
         if isinstance(node, exp.Neg) and _is_number(node.this):
             sign, node = "-", node.this
-        at = _start(node) or 0
+        at = start_of(node) or 0
         if isinstance(node, exp.Null):
             return Literal(type="VOID", value=None, at=at)
         if isinstance(node, exp.Boolean):
@@ -400,7 +412,7 @@ class Reader:
         return None
 
     def _number(self, node: Any, text: str, target: str) -> Literal | None:
-        at = _start(node) or 0
+        at = start_of(node) or 0
         try:
             type_, value = _number(text)
             if target == "FLOAT":

@@ -2,7 +2,6 @@
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -22,7 +21,3 @@ class Bench:
     rosters: Rosters
     commits: Executor
     shapes: KnownShapes = field(default_factory=KnownShapes)
-
-    @property
-    def staging(self) -> Path:
-        return self.root.path / "tables" / "_staging"

@@ -7,11 +7,13 @@ turns move them on; `next_work` hands out the next turn.
 import functools
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from shoal.dataplane import commands as c
 from shoal.dataplane.contract import Answer
+from shoal.dataplane.overlap import Overlap
 from shoal.dataplane.progress import Progress
 from shoal.dataplane.reports import (
     ComponentView,
@@ -23,7 +25,7 @@ from shoal.dataplane.reports import (
     Suspended,
 )
 from shoal.dataplane.rows import RosterRow
-from shoal.kernel.errors import LocalError, ShoalError, UserError
+from shoal.kernel.errors import LocalError, ShoalError
 from shoal.kernel.time import Instant
 from shoal.log.root import Root
 from shoal.spark.analyze import analyze
@@ -73,9 +75,18 @@ class Desk:
         self._report = report
         self._bench = Bench(session=session, root=root, rosters=Rosters(session), commits=commits)
         self._floor = Floor(root, owner=owner, report=report)
-        self._crew = Crew(root, self._floor.scheduler, feed_of=self._floor.feed, report=report)
-        self._chooser = Chooser(self._floor, self._crew)
         self._progress = Progress()
+        self._crew = Crew(
+            root,
+            self._floor.scheduler,
+            self._progress,
+            feed_of=self._floor.feed,
+            report=report,
+        )
+        self._chooser = Chooser(self._floor, self._crew)
+        self._overlap = Overlap()
+        #: The turns that run, and their numbers in the overlap.
+        self._running: list[tuple[Turn, int]] = []
         self._waiting: list[tuple[c.Command, Future[Answer]]] = []
         self._reasons: dict[str, str] = {}
         #: The roster version that was acknowledged last, and how many steps had been done then.
@@ -86,7 +97,7 @@ class Desk:
 
     def ask(self, command: c.Command, answer: "Future[Answer]", now: Instant) -> None:
         """Carry out a command and answer it; never raises for what the caller did wrong."""
-        if any(name in self._floor.undecided for name in _named(command)):
+        if self._must_wait(command):
             self._waiting.append((command, answer))
             return
         try:
@@ -94,6 +105,13 @@ class Desk:
             answer.set_result(self._carry_out(command, now) if found is None else found)
         except ShoalError as error:
             answer.set_exception(error)
+
+    def _must_wait(self, command: c.Command) -> bool:
+        """Whether a step in flight has to end before this command can be carried out."""
+        if isinstance(command, c.Stop):
+            part = self._floor.parts.get(command.instance)
+            return part is not None and part.running
+        return any(name in self._floor.undecided for name in _named(command))
 
     def _carry_out(self, command: c.Command, now: Instant) -> Answer:
         match command:
@@ -117,9 +135,8 @@ class Desk:
                 row = component.end(command.query, at=at, now=command.now)
                 self._floor.weigh(component)
                 return {"until": row.until, "cut": row.cut}
-            case c.SetKeep():
-                row = self._floor.select(command.instance).keep(command.query, command.keep)
-                return {"keep": row.keep}
+            case c.SetKeep() | c.SetWeight():
+                return self._set(command)
             case c.Analyze():
                 return {"cells": analyze(self._session, command.probe)}
             case _:
@@ -159,22 +176,27 @@ class Desk:
     def _replace_row(self, command: c.ReplaceRow) -> Answer:
         source, target = self._floor.select(command.source), self._floor.select(command.target)
         at = max(source.event_time, target.event_time)
-        source.end(command.row.query, at=at, now=False)
-        rows = target.add([command.row], at)
+        # What the target would refuse is refused before the old row has ended.
+        row = replace(command.row, keep=source.share(command.row.query))
+        target.check([row])
+        source.end(row.query, at=at, now=False)
+        rows = target.add([row], at)
         for component in (source, target):
             self._floor.weigh(component)
         self._promised.setdefault(command.target, (target.version, self._steps))
         return {"roster": target.version, "start": rows[0].start}
 
+    def _set(self, command: c.SetKeep | c.SetWeight) -> Answer:
+        component = self._floor.select(command.instance)
+        if isinstance(command, c.SetKeep):
+            return {"keep": component.keep(command.query, command.keep).keep}
+        row = component.weigh(command.query, command.weight)
+        self._floor.weigh(component)
+        return {"weight": row.weight}
+
     def _drop_component(self, instance: str) -> None:
-        component = self._floor.parts.get(instance)
-        if component is None:
+        if instance not in self._floor.parts:
             raise LocalError(f"component {instance} does not run here")
-        if component.running:
-            raise UserError(
-                f"component {instance} is in the middle of a step",
-                hint="ask again in a moment",
-            )
         self._floor.remove(instance)
         self._progress.forget(instance)
 
@@ -187,7 +209,10 @@ class Desk:
     def next_work(self, now: Instant) -> Callable[[], Finished] | None:
         """The next turn, bound to the bench; None if nothing is ready."""
         turn = self._chooser.next_turn(now)
-        return None if turn is None else functools.partial(turn, self._bench)
+        if turn is None:
+            return None
+        self._running.append((turn, self._overlap.begin(now)))
+        return functools.partial(turn, self._bench)
 
     def announced(self, instance: str) -> None:
         """Something was committed to this instance, or pushed to its source."""
@@ -201,7 +226,9 @@ class Desk:
 
     def finished(self, done: Finished, now: Instant) -> None:
         """Take in what a turn gave."""
+        done = done.shared(self._share(done.turn, now))
         self._over(done.turn)
+        self._progress.cared(done.turn.instances[0], done.cared)
         if isinstance(done.turn, DeliverTurn):
             self._crew.finished(done.turn.work, done.outcomes, now)
             return
@@ -218,6 +245,12 @@ class Desk:
                 case Guilty():
                     self._suspend(done.turn, outcome, now)
         self._ask_again(now)
+
+    def _share(self, turn: Turn, now: Instant) -> float:
+        """The share of its time that a turn had to itself."""
+        (place,) = [at for at, (known, _) in enumerate(self._running) if known is turn]
+        _, number = self._running.pop(place)
+        return self._overlap.end(number, now)
 
     def _over(self, turn: Turn) -> None:
         """Its components may be chosen again, and asked."""
@@ -341,7 +374,7 @@ class Desk:
         return EngineView(
             components=(
                 *(self._view_of(part, now) for part in self._floor.parts.values()),
-                *self._crew.views(),
+                *self._crew.views(now),
             ),
             cycle_seconds=self._progress.cycle().seconds,
             threads=threads,
@@ -354,7 +387,7 @@ class Desk:
             behind = part.looked < asked if isinstance(part, IngestComponent) else part.lag > 0
             if behind:
                 return self._view_of(part, now)
-        return next((view for view in self._crew.views() if view.lag > 0), None)
+        return next((view for view in self._crew.views(now) if view.lag > 0), None)
 
     def _view_of(self, part: Part, now: Instant) -> ComponentView:
         reads = part.instance if isinstance(part, IngestComponent) else part.spec.input

@@ -39,6 +39,11 @@ class Range:
     def rows(self) -> int:
         return sum(rows_of(commit) for commit in self.commits)
 
+    @property
+    def stamp(self) -> Instant:
+        """The newest wall time of its commits; 0 where none has one."""
+        return max((int(c.info["wall"]) for c in self.commits if "wall" in c.info), default=0)
+
 
 def rows_of(commit: Commit) -> int:
     """The `ok` tuples of a commit, also where the stream is not stored."""
@@ -85,6 +90,11 @@ class Feed:
         """No local reader needs commits up to this one any more."""
         while self._commits and self._commits[0].step <= upto:
             self._floor = self._commits.popleft().step
+
+    def forget(self) -> None:
+        """Remember nothing: what there is up to the head is read from the log again."""
+        self._commits.clear()
+        self._floor = self.head
 
     def next_range(
         self, after: int, *, rows_max: int, upto_most: int | None = None

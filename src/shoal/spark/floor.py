@@ -8,7 +8,7 @@ from collections.abc import Callable
 from shoal.dataplane import commands as c
 from shoal.dataplane.reports import Failed, Report
 from shoal.dataplane.scheduler import Scheduler
-from shoal.kernel.errors import LocalError, ShoalError
+from shoal.kernel.errors import LocalError, ShoalError, UserError
 from shoal.kernel.time import SECOND, Instant
 from shoal.log.leases import Leases
 from shoal.log.root import Root
@@ -54,6 +54,8 @@ class Floor:
         #: Steps of a table since it was cared for.
         self.uncared: dict[str, int] = {}
         self._leases_at: Instant = 0
+        #: Foreign streams, and the position that their owners were told last.
+        self._leased: dict[str, int] = {}
 
     def add(self, part: Part) -> None:
         """A component runs here from now on."""
@@ -64,6 +66,7 @@ class Floor:
             source = None if part.spec.stream.store else part.ingest.source
             self.inputs[part.instance] = _input(part.spec.stream, source)
             return
+        self.feeds.setdefault(part.spec.input, part.feed)
         if isinstance(part, SelectComponent | PanesComponent):
             self._know_input(part.spec)
         self.weigh(part)
@@ -78,9 +81,16 @@ class Floor:
 
     def remove(self, instance: str) -> None:
         """A component no longer runs here; its table stays as it is."""
-        del self.parts[instance]
+        part = self.parts.pop(instance)
         del self.uncared[instance]
         self.scheduler.remove(instance)
+        reads = instance if isinstance(part, IngestComponent) else part.spec.input
+        if reads not in self.parts and not self.reader_names(reads):
+            # Nobody here looks at this stream any more; it would be tailed for ever.
+            self.feeds.pop(reads, None)
+            self.inputs.pop(reads, None)
+            self.unread.pop(reads, None)
+            self._leased.pop(reads, None)
 
     def select(self, instance: str) -> SelectComponent | RollUpComponent:
         """The component of this instance whose rows are queries; an error if none runs here."""
@@ -107,9 +117,37 @@ class Floor:
         self._leases_at = now + LEASE_EVERY
         for name in foreign:
             position = needed(name)
-            if position is not None:
-                leases = Leases(self.root.folder("readers", name))
-                leases.register(self._owner, position=position, expires=now + LEASE_FOR)
+            try:
+                self._lease(name, position, now)
+            except ShoalError as error:
+                self._report_unread(name, f"lease: {error}")
+
+    def _lease(self, name: str, position: int | None, now: Instant) -> None:
+        """Tell a foreign stream's owner what is needed here, and hear it if that came too late.
+
+        A peer that slept past its lease may hold commits in its feed whose files are gone. So it
+        forgets them and reads the log again: there is what they became, or `PastHorizon`, which
+        says from where one can go on.
+        """
+        told = self._leased.pop(name, None)
+        if position is None:
+            return
+        leases = Leases(self.root.folder("readers", name))
+        expires = now + LEASE_FOR
+        try:
+            if told is not None and position >= told:
+                leases.renew(self._owner, position=position, expires=expires, now=now)
+            else:
+                # The first time here, or a back-fill that begins further back.
+                leases.register(self._owner, position=position, expires=expires)
+        except UserError as error:
+            leases.register(self._owner, position=position, expires=expires)
+            self.feeds[name].forget()
+            self._report_unread(name, f"lease: {error}")
+        self._leased[name] = position
+
+    def _report_unread(self, instance: str, reason: str) -> None:
+        self._report(Failed(instance=instance, attempts=1, reason=reason, retry_at=0))
 
     def poll(self, instance: str) -> None:
         """Take in what was committed to a stream; whoever does not read it goes on in any case."""
@@ -117,9 +155,7 @@ class Floor:
             self.feeds[instance].poll()
         except ShoalError as error:
             if instance not in self.unread:
-                self._report(
-                    Failed(instance=instance, attempts=1, reason=f"read: {error}", retry_at=0)
-                )
+                self._report_unread(instance, f"read: {error}")
             self.unread[instance] = str(error)
         else:
             self.unread.pop(instance, None)

@@ -32,6 +32,11 @@ class Laps:
         self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + now - self._started
         self._started = now
 
+    def total(self) -> float:
+        """Seconds so far."""
+        self.leave()
+        return sum(self.seconds.values())
+
 
 Phase = str
 

@@ -12,6 +12,9 @@ have to read the source again, so where they stand at its head they take part in
 index is committed first: if the peer dies in between, the selects find a committed range whose
 tuples they read from the source, and judge as recorded.
 
+The time of the job is shared by what each had in hand: the ingest the tuples that it read and
+judged, a select its rows and its results.
+
 Promises   L1 L2 (each table by itself), Q2 (the results are those of two separate steps).
 """
 
@@ -47,7 +50,8 @@ def run(
         planned = ingest_step.plan(ingest, now)
         if planned is None:
             moved = ingest_step.let_time_pass(instance, ingest, now)
-            return [] if moved is None else [moved]
+            clock.leave()
+            return [] if moved is None else [_rest(moved, [], clock)]
         counts = ingest_step.foreseen(ingest, planned)
         seen = None if counts is not None else Observation()
         frame = ingest_step.frame_of(bench.session, ingest, planned)
@@ -57,7 +61,6 @@ def run(
             works,
             partial(_ok, frame, seen, ingest, planned),
             timestamp=event_time(ingest.stream),
-            staging=bench.staging,
             clock=clock,
         )
         clock.enter("commit")
@@ -71,9 +74,26 @@ def run(
     placed = [_placed(work, instance, indexed) for work in works]
     rows = indexed.rows_out
     done = select_step.commit_all(
-        placed, computed, rows_in=rows, commits=bench.commits, clock=clock
+        placed,
+        computed,
+        rows_in=rows,
+        commits=bench.commits,
+        clock=clock,
+        beside=1 + indexed.rows_in,
     )
-    return [indexed, *done]
+    return [_rest(indexed, done, clock), *done]
+
+
+def _rest(
+    indexed: StepOutcome, done: Sequence[StepOutcome | StepFailed], clock: Laps
+) -> StepOutcome:
+    """The ingest's part of the time: what the selects have left."""
+    told = [outcome.seconds for outcome in done if isinstance(outcome, StepOutcome)]
+    seconds = {
+        phase: spent - sum(theirs.get(phase, 0.0) for theirs in told)
+        for phase, spent in clock.seconds.items()
+    }
+    return replace(indexed, busy=sum(seconds.values()), seconds=seconds, group=1 + len(done))
 
 
 def _ok(frame: DataFrame, seen: Observation | None, ingest: Ingest, planned: Planned) -> DataFrame:

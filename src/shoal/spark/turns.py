@@ -5,7 +5,7 @@ back as data.
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
@@ -23,7 +23,7 @@ from shoal.spark.deliver.upkeep import Kept, UpkeepWork, keep_up
 from shoal.spark.feed import Range
 from shoal.spark.ingest import step as ingest_step
 from shoal.spark.ingest.source import Source
-from shoal.spark.outcome import StepFailed, StepOutcome, first_words
+from shoal.spark.outcome import Laps, StepFailed, StepOutcome, first_words
 from shoal.spark.select import step as select_step
 from shoal.spark.select.bisect import Guilty, bisect
 from shoal.spark.select.step import SelectWork
@@ -52,10 +52,25 @@ Outcome = StepOutcome | StepFailed | Guilty | Delivered | Kept
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A turn and what came of it."""
+    """A turn and what came of it. `cared`: wall time of a turn that cared for something."""
 
     turn: "Turn"
     outcomes: tuple[Outcome, ...]
+    cared: float = 0.0
+
+    def shared(self, share: float) -> "Finished":
+        """The same with so much of its time: the rest was that of turns beside it."""
+        outcomes = tuple(_shared(outcome, share) for outcome in self.outcomes)
+        return replace(self, outcomes=outcomes, cared=self.cared * share)
+
+
+def _shared(outcome: Outcome, share: float) -> Outcome:
+    if not isinstance(outcome, StepOutcome | Delivered):
+        return outcome
+    seconds = {phase: spent * share for phase, spent in outcome.seconds.items()}
+    if isinstance(outcome, Delivered):
+        return replace(outcome, seconds=seconds)
+    return replace(outcome, busy=outcome.busy * share, seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +134,6 @@ class SelectTurn:
             functools.partial(self.input.frame, bench, self.read),
             timestamp=self.input.timestamp,
             rows_in=self.read.rows,
-            staging=bench.staging,
             commits=bench.commits,
         )
         return Finished(turn=self, outcomes=tuple(outcomes))
@@ -197,7 +211,6 @@ class RollUpTurn:
             self.work,
             rosters=bench.rosters,
             shapes=bench.shapes,
-            staging=bench.staging,
             commits=bench.commits,
         )
         return Finished(turn=self, outcomes=tuple(outcomes))
@@ -232,7 +245,9 @@ class DeliverTurn:
 
     def __call__(self, bench: Bench) -> Finished:
         if isinstance(self.work, UpkeepWork):
-            return Finished(turn=self, outcomes=(keep_up(bench.root, self.work),))
+            clock = Laps()
+            kept = keep_up(bench.root, self.work)
+            return Finished(turn=self, outcomes=(kept,), cared=clock.total())
         done = deliver_step.run(bench.session, bench.root, self.work)
         return Finished(turn=self, outcomes=(done,))
 
@@ -260,6 +275,7 @@ class HousekeepTurn:
     source: Source | None
 
     def __call__(self, bench: Bench) -> Finished:
+        clock = Laps()
         try:
             for care in self.cares:
                 if care.before is not None:
@@ -273,8 +289,8 @@ class HousekeepTurn:
                 cause=error,
                 fenced=isinstance(error, Fenced),
             )
-            return Finished(turn=self, outcomes=(failed,))
-        return Finished(turn=self, outcomes=())
+            return Finished(turn=self, outcomes=(failed,), cared=clock.total())
+        return Finished(turn=self, outcomes=(), cared=clock.total())
 
     def _forget(self, bench: Bench) -> None:
         oldest = Reader.oldest(bench.root, self.instances[0]) if self.source is not None else None

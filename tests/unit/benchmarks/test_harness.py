@@ -74,6 +74,29 @@ def test_the_last_line_is_json_with_medians_and_verdicts(tmp_path) -> None:
     assert "MISSED" in said[-2]
 
 
+def test_the_last_line_has_the_keys_at_its_top_and_what_is_kept_has_not(tmp_path) -> None:
+    """Programs read one, the table of differences the other."""
+    said: list[str] = []
+    bench = _bench(tmp_path, said, keep=True)
+    bench.key("ratio", [3.0])
+    bench.key("growth", [1.0])
+    bench.table("reached", {"5": 1.0})
+    bench.finish()
+    result = json.loads(said[-1])
+    assert (result["ratio"], result["growth"], result["reached"]) == (3.0, 1.0, {"5": 1.0})
+    kept = json.loads((tmp_path / "results" / "example.json").read_text())
+    assert kept["keys"] == {"ratio": 3.0, "growth": 1.0}
+    assert kept["reached"] == {"5": 1.0}
+    assert "ratio" not in kept
+
+
+def test_a_key_that_a_result_has_itself_is_refused(tmp_path) -> None:
+    bench = _bench(tmp_path, [], only=("x",))
+    bench.key("machine", [1.0])
+    with pytest.raises(ValueError, match="machine"):
+        bench.finish()
+
+
 def test_a_key_that_was_not_measured_fails_the_run(tmp_path) -> None:
     said: list[str] = []
     bench = _bench(tmp_path, said)
@@ -114,9 +137,14 @@ def test_rows_of_different_cases_share_one_table(tmp_path) -> None:
         ]
 
 
-def test_a_quick_run_is_not_kept(capsys) -> None:
+def test_a_run_that_is_not_the_comparison_is_not_kept(capsys) -> None:
     with pytest.raises(SystemExit):
         parse_options("example", "?", ["--keep", "--quick"])
+    with pytest.raises(SystemExit):
+        parse_options("example", "?", ["--keep", "--plain-fair"], plain=True)
+    with pytest.raises(SystemExit):
+        parse_options("example", "?", ["--plain-fair"])
+    assert parse_options("example", "?", ["--plain-fair"], plain=True).plain_fair
     assert "cannot be kept" in capsys.readouterr().err
 
 
@@ -131,6 +159,19 @@ def test_a_part_that_is_kept_leaves_the_other_keys(tmp_path) -> None:
     kept = json.loads((tmp_path / "results" / "example.json").read_text())
     assert kept["keys"] == {"ratio": 2.0, "growth": 9.0}
     assert kept["met"] == {"ratio": True, "growth": False}
+
+
+def test_a_part_that_is_kept_leaves_the_tables_of_others(tmp_path) -> None:
+    whole = _bench(tmp_path, [], keep=True)
+    whole.key("ratio", [2.0])
+    whole.key("growth", [1.0])
+    whole.table("reached", {"5": 1.0})
+    whole.finish()
+    part = _bench(tmp_path, [], keep=True, only=("growth",))
+    part.key("growth", [9.0])
+    part.finish()
+    kept = json.loads((tmp_path / "results" / "example.json").read_text())
+    assert kept["reached"] == {"5": 1.0}
 
 
 def test_columns_line_up() -> None:

@@ -5,6 +5,7 @@ tests/spark, and so are crashes between catalog and roster.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,67 +16,13 @@ import shoal
 from shoal.cli import local
 from shoal.cli.local import Mesh, stream_instance
 from shoal.dataplane import commands as c
-from shoal.dataplane.reports import ComponentView
 from shoal.dataplane.rows import FOREVER
-from shoal.kernel.errors import ShoalError, UserError
-from shoal.log.root import Root
-from shoal.query.draft import parse_selection
-from tests.property.spark_types import answers
-from tests.property.streams import READINGS
+from shoal.kernel.errors import LocalError, ShoalError, UserError
+from shoal.log.rosterlog import RosterLog
+from tests.unit.cli.engine import HOT, HOTTER, SCHEMA, SEVEN, Engine, again, engine, view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SCHEMA = "ts TIMESTAMP, meter INT, kwh DOUBLE"
-HOT = "SELECT ts, kwh FROM readings WHERE kwh > 3.5"
-HOTTER = "SELECT ts, kwh FROM readings WHERE kwh > 4.5"
-SEVEN = "SELECT ts, meter FROM readings WHERE meter = 7"
-CELLS = {
-    draft.probe: answers(draft)
-    for draft in (parse_selection(text, READINGS) for text in (HOT, SEVEN))
-}
-
-
-class Engine:
-    """Answers what an engine answers, and refuses one kind of command at will."""
-
-    def __init__(self, session: object, root: Root, *, owner: str) -> None:
-        self.asked: list[c.Command] = []
-        self.refuses: type = type(None)
-        self.closed = False
-        #: Who is behind, look by look; the last for ever.
-        self.behind: list[ComponentView | None] = [None]
-
-    def call(self, command: c.Command, *, timeout: float) -> Mapping[str, object]:
-        if isinstance(command, self.refuses):
-            raise UserError("no room")
-        self.asked.append(command)
-        match command:
-            case c.Analyze():
-                if command.probe not in CELLS:
-                    raise UserError("not that", detail="[DATATYPE_MISMATCH] no such > here")
-                return {"cells": tuple(CELLS[command.probe])}
-            case c.Start():
-                return {"rows": ()}
-            case _:
-                return {}
-
-    def of(self, kind: type) -> list[Any]:
-        return [command for command in self.asked if isinstance(command, kind)]
-
-    def announce(self, instance: str) -> None:
-        """Nobody reads."""
-
-    def lagging(self, asked: int) -> ComponentView | None:
-        worst = self.behind[0]
-        self.behind = self.behind[1:] or self.behind
-        return worst
-
-    def wait(self, seen: int, *, timeout: float) -> int:
-        return seen + 1
-
-    def close(self) -> None:
-        self.closed = True
 
 
 @pytest.fixture
@@ -86,16 +33,6 @@ def opened(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mesh]:
     mesh.create_stream("readings", SCHEMA, timestamp="TS", source=shoal.push())
     yield mesh
     mesh.close()
-
-
-def again(root: Path) -> Mesh:
-    session: Any = None
-    return Mesh(Root.open(root), session, owns_session=False)
-
-
-def engine(mesh: Mesh) -> Engine:
-    found: Any = mesh._engine
-    return found  # type: ignore[no-any-return]
 
 
 def test_the_event_time_has_its_declared_spelling(opened: Mesh) -> None:
@@ -199,6 +136,62 @@ def test_what_spark_cannot_type_is_said_of_the_predicate(opened: Mesh) -> None:
     assert raised.value.detail == "no such > here"
 
 
+def test_a_stream_that_is_read_is_not_dropped(opened: Mesh) -> None:
+    """Not even where nobody else would notice; the queries are named."""
+    opened.select_many([(f"q{number:02}", HOT) for number in range(12)])
+    with pytest.raises(UserError, match="stream readings is read by queries") as raised:
+        opened.drop_stream("Readings")
+    assert raised.value.detail.startswith("q00, q01, ")
+    assert raised.value.detail.endswith("q09 and 2 more")
+    assert raised.value.hint == "drop them first: DROP QUERY q00"
+    assert engine(opened).of(c.Stop) == []
+
+
+def test_a_dropped_stream_is_read_no_more(opened: Mesh, root: Path) -> None:
+    """Its readers stop first; its name is free, and another definition is another instance."""
+    opened.select("a", HOT).drop()
+    ingest, select = (start.component.instance for start in engine(opened).of(c.Start))
+    opened.drop_stream("readings")
+    assert [stop.instance for stop in engine(opened).of(c.Stop)] == [select, ingest]
+    assert opened.streams() == []
+    for call in (lambda: opened.drop_stream("readings"), lambda: opened.select("b", HOT)):
+        with pytest.raises(UserError, match="stream readings is not known"):
+            call()
+    with pytest.raises(UserError, match="stream readings is not known"):
+        opened.append("readings", [], client="c", sequence=0)
+    other = opened.create_stream("readings", SCHEMA, source=shoal.push())
+    assert stream_instance(other) != ingest
+    assert [stream.name for stream in again(root).streams()] == ["readings"]
+
+
+def test_results_outlive_their_stream(opened: Mesh) -> None:
+    """With the columns that the stream had then."""
+    query = opened.select("a", SEVEN)
+    query.drop()
+    opened.drop_stream("readings")
+    assert query.to_arrow().column_names[:2] == ["ts", "meter"]
+    opened.create_stream("readings", "kwh DOUBLE", source=shoal.push())
+    assert query.to_arrow().column_names[:2] == ["ts", "meter"]
+    assert query.rows() == []
+
+
+def test_wishes_are_kept_and_changed(opened: Mesh) -> None:
+    query = opened.select("a", HOT, within="2 seconds", loss=0.05)
+    query.alter(loss=0.1)
+    body = opened._definition("a").body
+    assert (body["within"], body["loss"], body["version"]) == (2_000_000, 0.1, 1)
+    assert engine(opened).of(c.SetWeight) == []
+    query.alter(HOTTER, within="1 second")
+    body = opened._definition("a").body
+    assert (body["within"], body["loss"]) == (1_000_000, 0.1)
+    for wrong in ({"weight": 0.0}, {"loss": 1.0}, {"within": "0 seconds"}):
+        with pytest.raises(UserError):
+            query.alter(**wrong)  # type: ignore[arg-type]
+        with pytest.raises(UserError):
+            opened.select("b", HOT, **wrong)  # type: ignore[arg-type]
+    assert opened.queries() == ["a"]
+
+
 def test_a_name_that_is_used_again_counts_on(opened: Mesh) -> None:
     opened.select("a", HOT).drop()
     opened.select("a", HOT)
@@ -217,6 +210,33 @@ def test_alter_replaces_the_row_where_it_is(opened: Mesh) -> None:
     body = opened._definition("a").body
     assert [piece["version"] for piece in body["pieces"]] == [1, 2, 3]
     assert [piece["columns"] for piece in body["pieces"]][2] == ["ts", "meter"]
+
+
+def test_a_drop_now_reaches_every_component_that_still_owes(opened: Mesh) -> None:
+    """Also where the older version is over and forgotten; without `now` it comes to its end."""
+    for name in ("a", "b"):
+        query = opened.select(name, HOT)
+        query.alter(SEVEN)
+        query.alter(HOTTER)
+        query.alter(SEVEN)
+    above, equal = (
+        engine(opened).of(c.ReplaceRow)[0].source,
+        engine(opened).of(c.ReplaceRow)[0].target,
+    )
+    real = engine(opened).call
+
+    def forgotten(command: c.Command, *, timeout: float) -> Mapping[str, object]:
+        answer = real(command, timeout=timeout)
+        if isinstance(command, c.DropRow) and command.instance == above:
+            raise LocalError("query a is not in the roster")
+        return answer
+
+    engine(opened).call = forgotten  # type: ignore[method-assign]
+    opened.query("a").drop(now=True)
+    opened.query("b").drop()
+    drops = [(drop.query, drop.instance, drop.now) for drop in engine(opened).of(c.DropRow)]
+    assert drops == [("a", above, True), ("a", equal, True), ("b", equal, False)]
+    assert opened.queries() == []
 
 
 def test_alter_cannot_change_the_stream(opened: Mesh) -> None:
@@ -278,6 +298,22 @@ def test_a_restart_puts_right_what_no_roster_has(opened: Mesh, root: Path) -> No
     assert fresh.queries() == ["a"]
 
 
+def test_a_restart_goes_on_with_the_share_that_was_set_last(opened: Mesh, root: Path) -> None:
+    """The crash came between the end of the old row and the new one."""
+    query = opened.select("a", HOT)
+    (added,) = engine(opened).of(c.AddRows)
+    (row,) = added.rows
+    log = RosterLog(root / "rosters" / added.instance)
+    (root / "rosters" / added.instance).mkdir(parents=True)
+    log.claim(1)
+    log.put([replace(row, keep=0.25, until=7)])
+    engine(opened).refuses = c.ReplaceRow
+    with pytest.raises(UserError, match="no room"):
+        query.alter(SEVEN)
+    (put,) = engine(again(root)).of(c.AddRows)
+    assert (put.begin, put.rows[0].version, put.rows[0].keep) == (7, 2, 0.25)
+
+
 def test_a_mesh_that_cannot_open_lets_go(
     opened: Mesh, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,28 +329,6 @@ def test_a_mesh_that_cannot_open_lets_go(
     with pytest.raises(ShoalError, match="no room"):
         again(root)
     assert made[0].closed
-
-
-def view(kind: str, *, lag: int, looked: int) -> ComponentView:
-    return ComponentView(
-        instance=f"{kind}-1",
-        kind=kind,
-        state="waiting",
-        epoch=1,
-        step=1,
-        positions={},
-        lag=lag,
-        watermark=None,
-        roster_rows=0,
-        roster_version=0,
-        failures=1,
-        reason="the disk is full",
-        looked=looked,
-        retained=0,
-        rates={},
-        cost={},
-        counters={},
-    )
 
 
 def test_drain_waits_until_nobody_is_behind_or_says_who_is(opened: Mesh) -> None:

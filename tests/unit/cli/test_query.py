@@ -17,8 +17,9 @@ class Mesh:
         self.asked.append(("results", name, after))
         return pa.table({"a": [1, 2]})
 
-    def alter(self, name: str, sql: str) -> None:
-        self.asked.append(("alter", name, sql))
+    def alter(self, name: str, sql: str | None, **wishes: object) -> None:
+        said = {key: value for key, value in wishes.items() if value is not None}
+        self.asked.append(("alter", name, sql, said))
 
     def keep(self, name: str, share: float) -> None:
         self.asked.append(("keep", name, share))
@@ -34,12 +35,14 @@ def test_it_asks_its_mesh() -> None:
     mesh: Any = Mesh()
     query = Query(mesh, "hot")
     query.alter("SELECT 1")
+    query.alter(weight=2.0, within="2 seconds")
     query.keep(0.5)
     query.resume()
     query.drop()
     query.drop(now=True)
     assert mesh.asked == [
-        ("alter", "hot", "SELECT 1"),
+        ("alter", "hot", "SELECT 1", {}),
+        ("alter", "hot", None, {"weight": 2.0, "within": "2 seconds"}),
         ("keep", "hot", 0.5),
         ("resume", "hot"),
         ("drop", "hot", False),

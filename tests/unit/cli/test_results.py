@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -16,6 +16,9 @@ from shoal.log.reader import PastHorizon
 from shoal.query.catalog import parse_schema
 from tests.property.streams import READINGS
 from tests.unit.spark.deliver.world import TABLE, World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 STREAM = replace(READINGS, columns=parse_schema("ts TIMESTAMP, meter INT, kwh DOUBLE"))
 OTHER = "select-b"
@@ -32,8 +35,15 @@ def piece(version: int, *columns: str, table: str = TABLE) -> dict[str, Any]:
     return {"instance": table, "version": version, "columns": columns}
 
 
-def read(world: World, *pieces: dict[str, Any], after: int = 0) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = read_rows(world.root, "q", pieces, STREAM, after=after).to_pylist()
+def listed(version: int, *outputs: tuple[str, str, str], table: str = TABLE) -> dict[str, Any]:
+    return {**piece(version, "meter", "kwh", table=table), "outputs": outputs}
+
+
+def read(
+    world: World, *pieces: dict[str, Any], after: int = 0, session: Any = None
+) -> list[dict[str, Any]]:
+    found = read_rows(world.root, "q", pieces, STREAM, after=after, session=session)
+    rows: list[dict[str, Any]] = found.to_pylist()
     return rows
 
 
@@ -95,8 +105,41 @@ def test_what_is_no_longer_kept_is_told_to_who_had_read_up_to_there(world: World
 
 
 def test_a_query_without_results_has_its_columns(world: World) -> None:
-    table = read_rows(world.root, "q", [piece(1, "kwh", table="select-c")], STREAM, after=0)
+    pieces = [piece(1, "kwh", table="select-c")]
+    table = read_rows(world.root, "q", pieces, STREAM, after=0, session=None)
     assert table.num_rows == 0
     assert table.schema.names == ["kwh", "_version", "_step", "_id"]
     world.commit([], rows=0)
     assert read(world, piece(1, "kwh")) == []
+
+
+@pytest.mark.slow
+def test_select_lists_are_computed_and_versions_have_the_union_of_their_columns(
+    world: World, spark: "SparkSession"
+) -> None:
+    world.commit(["other", "q"], rows=3)
+    world.commit(["q"], rows=2, version=2, table=OTHER)
+    world.commit(["q"], rows=1, version=3)
+    twice = ("twice", "try_multiply(s.`meter`, 2)", "INT")
+    renamed = ("energy", "s.`kwh`", "DOUBLE")
+    failing = ("inverse", "try_divide(1D, s.`kwh`)", "DOUBLE")
+    pieces = [listed(1, renamed, twice), listed(2, failing, table=OTHER), piece(3, "meter")]
+    found = read(world, *pieces, session=spark)
+    names = ["energy", "twice", "inverse", "meter", "_version", "_step", "_id"]
+    assert [list(row) for row in found] == [names] * 6
+    assert [row["twice"] for row in found] == [4, 2, 0, None, None, None]
+    assert [row["energy"] for row in found[:3]] == [0.25, 0.125, 0.0]
+    assert [row["inverse"] for row in found] == [None, None, None, 8.0, None, None]
+    assert [row["meter"] for row in found] == [None] * 5 + [0]
+    assert [row["_version"] for row in found] == [1, 1, 1, 2, 2, 3]
+    assert read(world, *pieces, after=1, session=spark) == found[5:]
+
+
+def test_a_table_of_its_own_names_its_types_and_its_event_time(world: World) -> None:
+    """As those of windows do: nothing of it is a column of the stream."""
+    world.commit(["q"], rows=3)
+    other = replace(STREAM, columns=parse_schema("at TIMESTAMP, zone INT"), timestamp="at")
+    said = {**piece(1, "kwh", "meter"), "types": ["DOUBLE", "INT"], "time": "ts"}
+    found = read_rows(world.root, "q", [said], other, after=0, session=None)
+    assert found.column("meter").to_pylist() == [2, 1, 0]
+    assert found.schema.names == ["kwh", "meter", "_version", "_step", "_id"]

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 import shoal
-from shoal.cli.sinks import deliver_instance, deliveries, into_of
+from shoal.cli.sinks import deliver_instance, deliveries, into_of, sink_of
 from shoal.dataplane import commands as c
 from shoal.kernel.errors import UserError
 from shoal.query.catalog import Column, StreamDef
+from shoal.query.windows.plan import Output
 from tests.property.streams import READINGS
 
 
@@ -22,6 +23,17 @@ def test_paths_are_made_absolute_where_the_program_stands(
     assert shoal.to_jsonl("out/x.jsonl").options["path"] == str(tmp_path / "out/x.jsonl")
     assert shoal.to_delta("~/t").options["path"] == str(tmp_path / "ada/t")
     assert shoal.to_delta("s3://bucket/t").options["path"] == "s3://bucket/t"
+
+
+def test_a_statement_says_the_same_as_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert sink_of("jsonl", {"path": "x.jsonl"}) == shoal.to_jsonl("x.jsonl")
+    said = {"path": "~/f", "format": "csv", "identity": "false"}
+    assert sink_of("files", said) == shoal.to_files("~/f", format="csv", identity=False)
+    assert sink_of("console", {"rows": "3"}) == shoal.to_console(rows=3)
+    assert sink_of("delta", {"path": "s3://bucket/t"}) == shoal.to_delta("s3://bucket/t")
 
 
 def test_every_kind_can_be_opened_as_it_is_said(tmp_path: Path) -> None:
@@ -89,6 +101,24 @@ def test_each_version_is_a_delivery_with_its_own_columns() -> None:
     )
     assert found == {"deliver-readings-1": (first, second)}
     assert list(found) == [deliver_instance("readings-1")]
+
+
+def test_a_piece_with_a_select_list_is_delivered_with_it() -> None:
+    """And one of a table of its own names the event time and the types there."""
+    listed = {"columns": ["kwh"], "outputs": [["twice", "(s.`kwh` * 2D)", "DOUBLE"]]}
+    windowed = {"columns": ["a0"], "types": ["BIGINT"], "time": "_time"}
+    pieces = [
+        {"instance": "select-1", "version": 1, **listed},
+        {"instance": "rollup-2", "version": 2, **windowed},
+    ]
+    into = {"kind": "console", "options": {}, "delivery": "x-0a"}
+    whole = {"stream": "readings", "pieces": pieces, "into": into}
+    (found,) = deliveries({"x": whole}, {"readings": READINGS}, instance).values()
+    first, second = found
+    assert first.outputs == (Output(name="twice", expression="(s.`kwh` * 2D)", type="DOUBLE"),)
+    assert (first.columns, first.timestamp) == ((Column(name="kwh", type="DOUBLE"),), "ts")
+    assert (second.columns, second.outputs) == ((Column(name="a0", type="BIGINT"),), ())
+    assert second.timestamp == "_time"
 
 
 def test_queries_go_with_their_stream() -> None:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.cli.sources import arrow_rows
+from shoal.cli.sources import Pushed, arrow_rows, source_of
 from shoal.kernel.errors import UserError
+from shoal.log.root import Root
 from shoal.query.catalog import SourceDef, parse_schema
 from tests.property.streams import READINGS
 
@@ -83,3 +84,25 @@ def test_a_column_that_the_stream_has_not(rows: Any) -> None:
     with pytest.raises(UserError, match="column 'b' is not in stream s") as raised:
         arrow_rows(STREAM, rows)
     assert raised.value.detail == "columns: ts, a, d"
+
+
+def test_a_statement_s_path_begins_where_the_process_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written = SourceDef(kind="files", options={"path": "in", "format": "csv"})
+    assert source_of(written) == shoal.files("in", format="csv")
+    assert source_of(shoal.push()) == shoal.push()
+
+
+def test_pushed_rows_are_counted_once_and_outlive_who_forgets_them(root: Path) -> None:
+    pushed = Pushed(Root.open(root))
+    assert pushed.append(READINGS, [{"meter": 7}], client="c", sequence=0) == 1
+    assert pushed.append(READINGS, [{"meter": 8}], client="c", sequence=1) == 2
+    pushed.forget(READINGS)
+    assert pushed.append(READINGS, [{"meter": 8}], client="c", sequence=1) <= 2
+    assert pushed.append(READINGS, [{"meter": 9}], client="c", sequence=2) == 3
+    with pytest.raises(UserError, match="does not take pushed rows"):
+        pushed.append(
+            replace(READINGS, source=shoal.rate(rows_per_second=1)), [], client="c", sequence=0
+        )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from shoal.dataplane.overlap import Overlap
 from shoal.dataplane.progress import RATE_OVER, Progress
 from shoal.dataplane.reports import StepDone
 from shoal.kernel.time import SECOND
@@ -46,7 +47,7 @@ def test_the_cost_comes_near_what_was_measured() -> None:
     progress = Progress()
     run(progress, "a", steps=50, every=1.0, busy=0.4)
     cost = progress.cost("a")
-    assert list(cost) == ["step", "tuple_in", "tuple_out", "history", "roster", "error"]
+    assert list(cost) == ["step", "tuple_in", "tuple_out", "history", "roster", "care", "error"]
     told = cost["step"] + 1000 * cost["tuple_in"] + 10 * cost["tuple_out"]
     assert told == pytest.approx(0.4, rel=0.1)
 
@@ -86,6 +87,41 @@ def test_the_cycle_is_joint() -> None:
         run(two, name, steps=200, every=1.0, busy=0.1)
     assert one.cycle().seconds > 0
     assert two.cycle().seconds >= 2 * one.cycle().seconds
+
+
+def test_turns_side_by_side_do_not_make_a_peer_look_overloaded() -> None:
+    """Each is at work for .6 of every second, beside the other: of the peer that is .6, not 1.2."""
+    progress, overlap = Progress(), Overlap()
+    for second in range(1, 200):
+        now = second * SECOND
+        numbers = {name: overlap.begin(now) for name in ("a", "b")}
+        for name, number in numbers.items():
+            busy = 0.6 * overlap.end(number, now + 6 * SECOND // 10)
+            progress.observe(outcome(name, busy=busy, rows_in=1000), now)
+    cycle = progress.cycle()
+    assert cycle.keeps_up
+    assert 0 < cycle.seconds < 2.0
+
+
+def test_care_is_a_part_of_what_each_step_costs() -> None:
+    """It comes after so many steps: ten times in two hundred, a second each."""
+    plain, cared = Progress(), Progress()
+    for progress in (plain, cared):
+        for number in range(1, 201):
+            progress.observe(outcome("a", busy=0.1), number * SECOND)
+            if progress is cared and number % 20 == 0:
+                progress.cared("a", 1.0)
+    assert cared.cost("a")["care"] == pytest.approx(0.05, rel=0.2)
+    assert cared.cost("a")["step"] == plain.cost("a")["step"]
+    more = cared.cycle().seconds - plain.cycle().seconds
+    assert more == pytest.approx(cared.cost("a")["care"])
+
+
+def test_care_for_what_is_not_known_is_nobodys() -> None:
+    progress = Progress()
+    progress.cared("a", 1.0)
+    assert progress.cost("a") == {}
+    assert progress.cycle().seconds == 0.0
 
 
 def test_rates_are_averages_over_some_seconds() -> None:

@@ -26,6 +26,13 @@ def test_keep_is_a_share(keep: float) -> None:
         replace(ROW, keep=keep).validate()
 
 
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("inf"), float("nan")])
+def test_weight_is_above_nothing(weight: float) -> None:
+    """And finite: time is divided by it."""
+    with pytest.raises(LocalError, match="weighs"):
+        replace(ROW, weight=weight).validate()
+
+
 def test_back_fill_ends_before_the_row_is_live() -> None:
     """Or both would serve the same tuples."""
     replace(ROW, fill=41).validate()

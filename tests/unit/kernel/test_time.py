@@ -28,6 +28,13 @@ def test_durations(text: str, micros: int) -> None:
     assert parse_duration(text) == micros
 
 
+@pytest.mark.parametrize("text", ["36526 days", "9" * 400 + " days", "30000 days " * 2])
+def test_durations_that_are_too_long(text: str) -> None:
+    """They would not fit beside instants."""
+    with pytest.raises(UserError):
+        parse_duration(text)
+
+
 @pytest.mark.parametrize("text", ["", "  ", "ten seconds", "10", "10 parsecs", "5 s", "-1 second"])
 def test_durations_that_cannot_be_read(text: str) -> None:
     """Refused with a hint."""

@@ -4,7 +4,7 @@ import pytest
 
 from shoal.kernel.errors import LocalError
 from shoal.kernel.time import HOUR, SECOND
-from shoal.log.watermark import SplitClock, SplitClocks, WatermarkRule, derived_watermark
+from shoal.log.watermark import SplitClock, SplitClocks, WatermarkRule
 
 RULE = WatermarkRule(lateness=10, idle_after=100, ahead_max=1_000, idle_advances=False)
 IDLE_ADVANCES = WatermarkRule(lateness=10, idle_after=100, ahead_max=1_000, idle_advances=True)
@@ -95,6 +95,39 @@ def test_idle_advances_before_the_first_tuple() -> None:
     assert step(SplitClocks(), 1_000, IDLE_ADVANCES, waiting="a").watermark is None
 
 
+def test_after_silence_a_split_that_fell_idle_is_worth_a_commit() -> None:
+    """However little the watermark moves by it: while nothing else comes, nobody moves it again."""
+    state = step(SplitClocks(), 0, slow=50)
+    state = step(state, 50, fast=51)
+    assert state.watermark == 40
+    assert state.after_silence(RULE, waiting=(), now=99) is None
+    moved = state.after_silence(RULE, waiting=(), now=100)
+    assert moved is not None
+    assert moved.watermark == 41
+    assert moved.after_silence(RULE, waiting=(), now=10**15) is None
+
+
+def test_after_silence_the_first_watermark_is_told_whatever_it_is() -> None:
+    """Also one before 1970, which a split that waited to be heard held back until it was empty."""
+    state = step(SplitClocks(), 0, waiting="empty", a=-500)
+    assert state.watermark is None
+    moved = state.after_silence(RULE, waiting=(), now=1)
+    assert moved is not None
+    assert moved.watermark == -510
+
+
+def test_after_silence_the_clock_is_followed_now_and_then() -> None:
+    state = step(SplitClocks(), 1_000, IDLE_ADVANCES, a=1_000)
+    assert state.after_silence(IDLE_ADVANCES, waiting=(), now=1_099 + SECOND) is None
+    moved = state.after_silence(IDLE_ADVANCES, waiting=(), now=1_100 + SECOND)
+    assert moved is not None
+    assert moved.watermark == 990 + SECOND
+    both = step(step(SplitClocks(), 0, IDLE_ADVANCES, slow=50), 50, IDLE_ADVANCES, fast=51)
+    moved = both.after_silence(IDLE_ADVANCES, waiting=(), now=151)
+    assert moved is not None
+    assert moved.watermark == 41, "a split fell idle; the clock has brought next to nothing"
+
+
 def test_splits_that_wait_are_not_idle() -> None:
     """After a pause of the ingest, what lies there unread keeps its split active."""
     state = step(SplitClocks(), 0, a=50, b=50)
@@ -165,9 +198,3 @@ def test_memory_goes_with_the_active_splits() -> None:
         state = state.advanced(RULE, heard, waiting=(), now=10 * number)
     assert len(state.splits) <= 12
     assert state.watermark == 10 * 989
-
-
-def test_derived() -> None:
-    assert derived_watermark([3, 1, 2]) == 1
-    assert derived_watermark([3, None]) is None
-    assert derived_watermark([]) is None

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from shoal.query.draft import parse_selection
 from shoal.query.selection import Signature
+from shoal.query.signature import sign
+from shoal.query.terms.tree import Call, ColumnRef, Literal
 from tests.property.spark_types import resolve
 from tests.property.streams import READINGS
 
@@ -64,3 +66,14 @@ def test_another_definition_of_the_stream_is_another_signature() -> None:
 def test_without_where_everything_matches() -> None:
     signature = resolve(parse_selection("SELECT * FROM readings", READINGS)).signature
     assert (signature.condition, signature.errors, signature.holes) == ("TRUE", "", ())
+
+
+def test_what_is_to_come_first_does() -> None:
+    """Although its text is greater than that of the other."""
+    same = [
+        Call(op="=", args=(ColumnRef(name=name, type="INT"), Literal(type="INT", value=at)))
+        for at, name in enumerate(("zone", "meter"))
+    ]
+    signature, parameters = sign(READINGS, (same[1],), (), first=(same[0],))
+    assert signature.condition == "(s.`zone` = p.p0) AND (s.`meter` = p.p1)"
+    assert parameters == (0, 1)

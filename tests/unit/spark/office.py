@@ -15,11 +15,7 @@ from shoal.log.root import Root
 from shoal.spark.desk import Desk
 from shoal.spark.outcome import StepFailed, StepOutcome
 from shoal.spark.select.step import SelectWork
-from shoal.spark.turns import (
-    Finished,
-    SelectTurn,
-    Turn,
-)
+from shoal.spark.turns import Finished, PanesTurn, RollUpTurn, SelectTurn, Turn
 from tests.unit.spark.small import row, spec
 
 NAME = spec().instance
@@ -101,5 +97,25 @@ def committed(work: SelectWork, **transactions: int) -> StepOutcome:
         rows_out=0,
         roster_rows=len(work.rows),
         roster_version=work.roster_version,
+        busy=0.1,
+    )
+
+
+def made(turn: Turn) -> StepOutcome:
+    """A step of panes or of a roll-up that found nothing."""
+    assert isinstance(turn, PanesTurn | RollUpTurn)
+    if isinstance(turn, PanesTurn):
+        writer, facts = turn.work.writer, dict(turn.work.transactions)
+    else:
+        work = turn.work
+        due = {work.fill: work.due.reached} if work.fill else work.due.facts(work.due.reached)
+        writer, facts = work.select.writer, {**work.select.transactions, **due}
+    commit = writer.commit(step=writer.step + 1, segments=[], transactions=facts)
+    return StepOutcome(
+        instance=turn.instances[0],
+        commit=commit,
+        rows_in=1,
+        rows_out=0,
+        roster_version=0 if isinstance(turn, PanesTurn) else turn.work.select.roster_version,
         busy=0.1,
     )

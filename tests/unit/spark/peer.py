@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from shoal.dataplane import commands as c
+from shoal.dataplane.progress import Progress
 from shoal.dataplane.reports import Report
 from shoal.kernel.time import SECOND
 from shoal.log.root import Root
@@ -29,7 +30,13 @@ class Peer:
     def __init__(self, root: Root) -> None:
         self.told: list[Report] = []
         self.floor = Floor(root, owner="peer-1", report=self.told.append)
-        self.crew = Crew(root, self.floor.scheduler, feed_of=self.floor.feed, report=lambda _: None)
+        self.crew = Crew(
+            root,
+            self.floor.scheduler,
+            Progress(),
+            feed_of=self.floor.feed,
+            report=lambda _: None,
+        )
         self.chooser = Chooser(self.floor, self.crew)
 
     def select(

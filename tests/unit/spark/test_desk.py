@@ -26,6 +26,7 @@ from shoal.spark.outcome import StepFailed, StepOutcome
 from shoal.spark.select.bisect import Guilty
 from shoal.spark.turns import (
     BisectTurn,
+    Finished,
     HousekeepTurn,
     IngestTurn,
     PanesTurn,
@@ -34,7 +35,7 @@ from shoal.spark.turns import (
     TogetherTurn,
     Turn,
 )
-from tests.unit.spark.office import NAME, Office, committed
+from tests.unit.spark.office import NAME, Office, committed, made
 from tests.unit.spark.small import EQUAL, INPUT, STREAM, Stream, row, spec
 from tests.unit.spark.windows import world
 
@@ -93,14 +94,17 @@ def test_what_is_not_known_is_refused(office: Office) -> None:
         office.call(c.SetKeep(instance="nobody", query="a", keep=0.5))
 
 
-def test_a_component_in_the_middle_of_a_step_stays(office: Office, stream: Stream) -> None:
+def test_a_component_stops_when_its_step_has_ended(office: Office, stream: Stream) -> None:
+    """However busy it is: before its next turn."""
     stream.commit([(1, 1, 1.0)])
     turn = office.turn()
     assert turn is not None
-    with pytest.raises(UserError, match="in the middle of a step"):
-        office.call(c.Stop(instance=NAME))
+    stopping = office.ask(c.Stop(instance=NAME))
+    assert not stopping.done()
+    assert office.view() is not None
     office.end(turn, [])
-    office.call(c.Stop(instance=NAME))
+    assert stopping.result(timeout=0) == {}
+    assert office.view() is None
 
 
 def test_rows_count_from_the_greatest_event_time_consumed(office: Office, stream: Stream) -> None:
@@ -143,6 +147,17 @@ def test_a_row_that_moves_leaves_no_gap(office: Office, stream: Stream) -> None:
 def test_a_share_is_set(office: Office, stream: Stream) -> None:
     office.add("a")
     assert office.call(c.SetKeep(instance=NAME, query="a", keep=0.25)) == {"keep": 0.25}
+
+
+def test_a_weight_is_set(office: Office, stream: Stream) -> None:
+    """It is the component's from then on, and its row's for good."""
+    office.add("a", "b")
+    assert office.call(c.SetWeight(instance=NAME, query="a", weight=3.0)) == {"weight": 3.0}
+    assert office.desk._floor.scheduler.turn(NAME).weight == 3.0
+    office.call(c.Stop(instance=NAME))
+    assert [r.weight for r in office.start(spec())["rows"]] == [3.0, 1.0]
+    with pytest.raises(LocalError, match="weighs"):
+        office.call(c.SetWeight(instance=NAME, query="a", weight=0.0))
 
 
 # Steps
@@ -193,6 +208,39 @@ def test_an_announced_commit_is_seen_at_once(office: Office, stream: Stream) -> 
     assert office.desk.next_work(office.now) is None, "it was looked for just now"
     office.desk.announced(INPUT)
     assert office.desk.next_work(office.now) is not None
+
+
+def test_turns_side_by_side_share_the_time(office: Office, stream: Stream) -> None:
+    """Each took its tenth of a second; of the peer's time they had one together, not two."""
+    stream.commit([(7, 1, 1.0)])
+    office.step()
+    office.start(spec(EQUAL))
+    stream.commit([(8, 1, 1.0)])
+    office.add("a", begin=0)
+    office.reports.clear()
+    turns = [office.turn(), office.turn()]
+    assert all(isinstance(turn, SelectTurn) for turn in turns)
+    office.now += SECOND
+    for turn in turns:
+        assert isinstance(turn, SelectTurn)
+        office.end(turn, [replace(committed(w), seconds={"job": 0.1}) for w in turn.works])
+    first, second = office.told(StepDone)
+    assert first.busy == pytest.approx(0.1 * (0.1 + 0.5) / 1.1), "a tenth of a second alone"
+    assert second.busy == pytest.approx(0.05)
+    assert dict(second.seconds) == {"job": pytest.approx(0.05)}
+
+
+def test_care_is_in_the_cost_of_its_component(office: Office, stream: Stream) -> None:
+    stream.commit([(7, 1, 1.0)])
+    office.step()
+    office.desk._floor.uncared[NAME] = 1000
+    turn = office.turn()
+    assert isinstance(turn, HousekeepTurn)
+    office.desk.finished(Finished(turn=turn, outcomes=(), cared=0.5), office.now)
+    assert office.view().cost["care"] == 0.0, "it counts with the next steps"
+    stream.commit([(8, 1, 1.0)])
+    office.step()
+    assert office.view().cost["care"] == pytest.approx(0.25)
 
 
 # Failures
@@ -369,26 +417,6 @@ def test_whoever_still_waits_at_the_end_is_told(office: Office) -> None:
 # Windows
 
 
-def _made(turn: Turn) -> StepOutcome:
-    """A step of panes or of a roll-up that found nothing."""
-    assert isinstance(turn, PanesTurn | RollUpTurn)
-    if isinstance(turn, PanesTurn):
-        writer, facts = turn.work.writer, dict(turn.work.transactions)
-    else:
-        work = turn.work
-        due = {work.fill: work.due.reached} if work.fill else work.due.facts(work.due.reached)
-        writer, facts = work.select.writer, {**work.select.transactions, **due}
-    commit = writer.commit(step=writer.step + 1, segments=[], transactions=facts)
-    return StepOutcome(
-        instance=turn.instances[0],
-        commit=commit,
-        rows_in=1,
-        rows_out=0,
-        roster_version=0 if isinstance(turn, PanesTurn) else turn.work.select.roster_version,
-        busy=0.1,
-    )
-
-
 def test_windows_from_tuples_to_served(office: Office) -> None:
     """Panes and a roll-up start, rows join, a commit goes all the way, and history is filled."""
     stream = Stream(office.root)
@@ -407,7 +435,7 @@ def test_windows_from_tuples_to_served(office: Office) -> None:
         kinds.append(type(turn).__name__)
         lagging = office.desk.lagging(0, office.now)
         assert lagging is not None
-        office.end(turn, [_made(turn)])
+        office.end(turn, [made(turn)])
     assert kinds == ["PanesTurn", "RollUpTurn"]
     assert office.desk.lagging(0, office.now) is None
     (served,) = office.told(Served)
@@ -417,7 +445,7 @@ def test_windows_from_tuples_to_served(office: Office) -> None:
     turn = office.turn()
     assert isinstance(turn, RollUpTurn)
     assert turn.fill is not None
-    office.end(turn, [_made(turn)])
+    office.end(turn, [made(turn)])
     assert office.turn() is None
     assert office.view(named).lag == 0
 
@@ -437,9 +465,9 @@ def test_a_roll_up_that_fails_tries_again(office: Office) -> None:
     office.now += BACKOFF_MOST
     turn = office.turn()
     assert turn is not None
-    office.end(turn, [_made(turn)])
+    office.end(turn, [made(turn)])
     while (turn := office.turn()) is not None:
-        office.end(turn, [_made(turn)])
+        office.end(turn, [made(turn)])
     past = c.AddRows(
         instance=rolls.instance, rows=(world.row("b", world.window(10)),), begin=5 * SECOND
     )
@@ -449,7 +477,7 @@ def test_a_roll_up_that_fails_tries_again(office: Office) -> None:
     assert component.fill_failures == 1
     turn = office.turn()
     assert isinstance(turn, RollUpTurn)
-    office.end(turn, [_made(turn)])
+    office.end(turn, [made(turn)])
     assert (component.fill_failures, component.filling) == (0, False)
     share = c.SetKeep(instance=rolls.instance, query="b", keep=0.5)
     with pytest.raises(UserError, match="share of the tuples"):

@@ -48,6 +48,29 @@ def walk(feed: Feed, after: int, *, rows_max: int, upto: int | None = None) -> l
     return found
 
 
+def test_L4_what_was_forgotten_comes_from_the_log_as_it_is_now(root: Path) -> None:
+    """Files that a compaction has replaced are not asked for again."""
+    upkeep = Upkeep(merge_from=2, grace_s=0.0, sweep_every_s=0.0)
+    opened, writer = table(root, upkeep=upkeep)
+    for _ in range(3):
+        commit(writer, rows=2)
+    feed = Feed(opened, INSTANCE, after=0)
+    feed.poll()
+    writer.housekeep(horizon=None)
+    old = feed.next_range(0, rows_max=100)
+    assert old is not None
+    assert not any((writer.table.path / s.path).exists() for c in old.commits for s in c.segments)
+    feed.forget()
+    assert feed.head == 3
+    read = feed.next_range(0, rows_max=100)
+    assert read is not None
+    assert (read.upto, feed.next_range(3, rows_max=100)) == (3, None)
+    assert all((writer.table.path / s.path).exists() for c in read.commits for s in c.segments)
+    commit(writer, rows=1)
+    feed.poll()
+    assert walk(feed, 3, rows_max=100) == [[4]]
+
+
 @pytest.mark.parametrize("released", [0, 3, 7])
 def test_L4_ranges_are_bounded_by_rows_and_leave_nothing_out(root: Path, released: int) -> None:
     """At least one commit a range; what memory has let go of comes from the log."""

@@ -7,9 +7,10 @@ import pytest
 
 from shoal.dataplane import commands as c
 from shoal.dataplane.reports import Failed, Report
-from shoal.kernel.errors import LocalError
+from shoal.kernel.errors import LocalError, StorageError
 from shoal.kernel.time import SECOND
 from shoal.log.leases import Leases
+from shoal.log.reader import PastHorizon
 from shoal.log.root import Root
 from shoal.spark.floor import LEASE_FOR, Floor
 from shoal.spark.ingest.component import IngestComponent, open_ingest
@@ -111,6 +112,22 @@ def test_the_slowest_reader_is_waited_for(floor: Floor, stream: Stream) -> None:
     assert floor.horizon(INPUT) == ahead.position == 3
 
 
+def test_a_stream_that_nobody_reads_is_tailed_no_more(floor: Floor, stream: Stream) -> None:
+    first = select(floor, stream)
+    second = open_select(stream.root, spec(EQUAL), floor.feed(INPUT), owner="peer-1", weight=1.0)
+    floor.add(second)
+    floor.remove(first.instance)
+    assert INPUT in floor.feeds, "there is another reader"
+    floor.remove(second.instance)
+    assert (floor.feeds, floor.inputs) == ({}, {})
+    ingest(floor, store=True)
+    floor.add(opened(stream, feed=floor.feed(INPUT)))
+    floor.remove(first.instance)
+    assert INPUT in floor.feeds, "its ingest is here"
+    floor.remove(INPUT)
+    assert (floor.feeds, floor.inputs) == ({}, {})
+
+
 def test_what_nobody_needs_is_let_go(floor: Floor, stream: Stream) -> None:
     component = select(floor, stream)
     stream.commit([(1, 1, 1.0)])
@@ -138,6 +155,74 @@ def test_a_reader_of_another_peer_s_stream_tells_where_it_is(floor: Floor, strea
     assert leases.horizon(2 * SECOND) == 0
     floor.tail(SECOND + LEASE_FOR // 2, floor.horizon)
     assert leases.horizon(SECOND + LEASE_FOR // 2) == 1
+
+
+def test_a_reader_that_slept_past_its_lease_is_told(floor: Floor, stream: Stream) -> None:
+    """What it remembers may be gone: it looks again, and hears from where it can go on."""
+    component = select(floor, stream)
+    floor.tail(SECOND, floor.horizon)
+    for second in (1, 2, 3):
+        stream.commit([(second, 1, 1.0)])
+    floor.tail(2 * SECOND, floor.horizon)
+    late = 2 * SECOND + 2 * LEASE_FOR
+    leases = Leases(stream.root.folder("readers", INPUT))
+    assert leases.horizon(late) is None, "nobody holds it back any more"
+    stream.writer.retain(below_step=3)
+    table = stream.writer.table.path
+    for path in table.rglob("*.parquet"):
+        if path.relative_to(table).as_posix() not in stream.writer.live:
+            path.unlink()
+    assert component.next_range() is not None, "it does not know yet"
+    TOLD.clear()
+    floor.tail(late, floor.horizon)
+    (told,) = TOLD
+    assert isinstance(told, Failed)
+    assert (told.instance, told.reason[:39]) == (INPUT, "lease: the lease of reader peer-1 has e")
+    with pytest.raises(PastHorizon, match="past the horizon") as gone:
+        component.next_range()
+    assert gone.value.retained == 2
+    (lease,) = leases.list(late)
+    assert (lease.position, lease.expires) == (0, late + LEASE_FOR), "it reads on under a new one"
+    component.position = gone.value.retained
+    read = component.next_range()
+    assert read is not None
+    assert [commit.step for commit in read.commits] == [3]
+    floor.tail(late + LEASE_FOR // 2, floor.horizon)
+    assert (leases.horizon(late), len(TOLD)) == (2, 1), "it is told once"
+
+
+def test_a_back_fill_takes_the_lease_further_back(floor: Floor, stream: Stream) -> None:
+    for second in (1, 2, 3):
+        stream.commit([(second, 1, 1.0)])
+    component = select(floor, stream)
+    leases = Leases(stream.root.folder("readers", INPUT))
+    TOLD.clear()
+    floor.tail(SECOND, floor.horizon)
+    assert leases.horizon(SECOND) == 3
+    component.add([row("a", 1.0)], 0)
+    floor.tail(SECOND + LEASE_FOR // 2, floor.horizon)
+    assert leases.horizon(SECOND) == 0
+    floor.remove(component.instance)
+    floor.tail(SECOND + LEASE_FOR, floor.horizon)
+    floor.add(component)
+    floor.tail(4 * LEASE_FOR, floor.horizon)
+    assert leases.horizon(4 * LEASE_FOR) == 0
+    assert TOLD == [], "whoever came back had no lease that could expire"
+
+
+def test_a_lease_that_cannot_be_written_stops_nobody(
+    floor: Floor, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full")
+
+    select(floor, stream)
+    TOLD.clear()
+    monkeypatch.setattr(Leases, "register", full)
+    floor.tail(SECOND, floor.horizon)
+    (told,) = TOLD
+    assert isinstance(told, Failed)
+    assert told.reason == "lease: the disk is full"
 
 
 def test_readers_of_one_s_own_streams_need_no_lease(root: Path) -> None:

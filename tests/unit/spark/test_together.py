@@ -112,6 +112,12 @@ def test_one_job_for_all_and_a_commit_for_each(mill: Mill) -> None:
     assert dict(indexed.counters) == {"in": 4, "late": 1, "dead": 1}
     assert indexed.commit.segments == ()
     assert (selected.rows_in, selected.rows_out) == (2, 2)
+    assert indexed.busy > 0, "reading and judging is the ingest's part of the job"
+    assert (indexed.group, selected.group) == (2, 2)
+    for outcome in (indexed, selected):
+        assert sum(outcome.seconds.values()) == pytest.approx(outcome.busy)
+    # By what each had in hand: four tuples, against one row and two results.
+    assert indexed.busy / selected.busy == pytest.approx(5 / 4)
     facts = selected.commit.transactions
     assert facts[f"in/{INPUT}"] == indexed.commit.step == 3
     assert (facts["evmax"], facts["wm"]) == (511 * SECOND, 501 * SECOND)

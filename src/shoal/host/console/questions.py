@@ -4,7 +4,7 @@ status   who this is, what it holds       peers     who is known, who is connect
 ring     its neighbours and fingers       walk      everybody, clockwise from here
 lookup   who keeps a key                  records   what the directory has under a key
 trace    the newest lines of its story    offer, withdraw   an operator that it can run
-stop     end the host
+tell     a note for every peer            stop     end the host
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from shoal.control.directory.messages import (
     Withdraw,
     ident_of,
 )
+from shoal.control.gossip.messages import Broadcast
 from shoal.control.ring.messages import Located, Lookup
 from shoal.host.console.lines import Request
 from shoal.host.keys.trust import Trust
@@ -35,6 +36,8 @@ __all__ = ["Questions", "key_from", "offer_of", "plain"]
 #: Peers that a walk around the ring may meet; each costs a look-up.
 WALK_MAX = 2_000
 LINES_DEFAULT = 50
+#: The topic of what people tell all peers; facts of the mesh's own have others.
+NOTES = "note"
 _FIELDS = ("at", "event", "because", "thing", "what")
 
 
@@ -55,6 +58,7 @@ class Questions:
             "offer": self._offer,
             "withdraw": self._withdraw,
             "trace": self._trace,
+            "tell": self._tell,
             "stop": self._stop,
         }
 
@@ -77,6 +81,7 @@ class Questions:
             "waiting": host.waiting,
             "tasks": len(asyncio.all_tasks()),
             "peer": plain(host.peer.own_view(host.clock.now())),
+            "gossip": _gossip(host.peer.view().get("gossip")),
             "net": plain(host.transport.view()),
         }
 
@@ -156,6 +161,11 @@ class Questions:
             "lines": [dict(zip(_FIELDS, line, strict=True)) for line in told.lines],
         }
 
+    async def _tell(self, request: Request) -> Any:
+        """A note under a name for every peer of the mesh; without a text the note is removed."""
+        body = request.thing.encode() or None
+        return plain(await self._host.ask(Broadcast(NOTES, request.key, body)))
+
     async def _stop(self, request: Request) -> Any:
         self._host.stop()
         return {}
@@ -196,6 +206,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(one) for one in value]
     return value
+
+
+def _gossip(view: Any) -> dict[str, Any] | None:
+    """What all peers should know alike: equal digests mean equal facts."""
+    return None if view is None else {"facts": view.facts, "digest": f"{view.digest:016x}"}
 
 
 def _contacts(value: Any) -> list[Contact]:

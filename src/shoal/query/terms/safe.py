@@ -14,6 +14,7 @@ import re
 
 from shoal.kernel.errors import LocalError, UserError
 from shoal.query.functions import FUNCTIONS, OPERATORS, RIGHT_FIRST, kind_of
+from shoal.query.terms.constants import constant_text
 from shoal.query.terms.tree import (
     COMPARISONS,
     Call,
@@ -36,10 +37,11 @@ _NULL_STOPS = (*COMPARISONS, *ARITHMETIC, "||", "like", "ilike", "rlike")
 
 
 class Safe:
-    """The safe texts of one tree whose constants are holes."""
+    """The safe texts of one tree whose constants are holes, or, with `inline`, stay in the text."""
 
-    def __init__(self, extra_functions: tuple[str, ...]) -> None:
+    def __init__(self, extra_functions: tuple[str, ...], *, inline: bool = False) -> None:
         self._extra = extra_functions
+        self._inline = inline
 
     def safe(self, term: Term) -> str:
         """The value, or NULL where computing it would have thrown."""
@@ -59,8 +61,10 @@ class Safe:
                 if form is None:
                     return _bounded(call_text(term, parts))
                 return _bounded(_fill(form, parts, term.type))
-            case Literal():
-                raise LocalError("a constant was left in a signature")
+            case Literal(type=type_, value=value):
+                if not self._inline:
+                    raise LocalError("a constant was left in a signature")
+                return _bounded(constant_text(value, type_))
 
     def raised(self, term: Term) -> str:
         """Whether computing it would have thrown; "" if it never does."""

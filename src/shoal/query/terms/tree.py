@@ -104,8 +104,10 @@ def with_children(term: Term, parts: tuple[Term, ...]) -> Term:
 
 def bottom_up(term: Term, rewrite: Callable[[Term], Term]) -> Term:
     """Rewrite every node once, those below first."""
-    parts = tuple(bottom_up(part, rewrite) for part in children(term))
-    return rewrite(with_children(term, parts) if parts else term)
+    below = children(term)
+    parts = tuple(bottom_up(part, rewrite) for part in below)
+    changed = any(part is not old for part, old in zip(parts, below, strict=True))
+    return rewrite(with_children(term, parts) if changed else term)
 
 
 def place(text: str, at: int) -> tuple[int, int]:

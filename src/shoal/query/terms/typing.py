@@ -72,10 +72,12 @@ def call_text(call: Call, args: list[str]) -> str:
 class Typing:
     """The questions of one predicate; with the answers, its typed form."""
 
-    def __init__(self, terms: tuple[Term, ...], text: str = "") -> None:
+    def __init__(self, terms: tuple[Term, ...], text: str = "", *, digits: bool = False) -> None:
         self._terms = terms
         self._text = text
-        self._decimals = any(_has_decimal(node) for term in terms for node in walk(term))
+        # Whether questions show how many digits constants have; where a type is not known yet, say
+        # so with `digits`.
+        self._decimals = digits or any(_has_decimal(node) for term in terms for node in walk(term))
         self._known: Mapping[str, str] = {}
         questions: dict[str, None] = {}
         for term in terms:
@@ -85,16 +87,24 @@ class Typing:
         self.questions = tuple(questions) or ("NULL",)
 
     def typed(self, answers: Mapping[str, str]) -> tuple[Term, ...]:
-        """The terms with implied casts written out and constants converted."""
+        """The terms, all of them conditions, with casts written out and constants converted."""
         self._known = answers
         for term in self._terms:
-            type_ = self.type_of(term)
-            if type_ not in ("BOOLEAN", "VOID"):
-                what = f"a condition has type {type_}, not BOOLEAN"
-                line, column = place(self._text, term.at)
-                hint = "compare it with something"
-                raise UserError(what, hint=hint, line=line, column=column)
+            self.check_condition(term)
+        return self.values(answers)
+
+    def values(self, answers: Mapping[str, str]) -> tuple[Term, ...]:
+        """The terms, of whatever types, with casts written out and constants converted."""
+        self._known = answers
         return tuple(self._typed(term) for term in self._terms)
+
+    def check_condition(self, term: Term) -> None:
+        """UserError unless this is TRUE, FALSE or NULL; answers must be known."""
+        type_ = self.type_of(term)
+        if type_ not in ("BOOLEAN", "VOID"):
+            what = f"a condition has type {type_}, not BOOLEAN"
+            line, column = place(self._text, term.at)
+            raise UserError(what, hint="compare it with something", line=line, column=column)
 
     def type_of(self, term: Term) -> str:
         """The type of a node of the original tree."""

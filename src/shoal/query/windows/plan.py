@@ -15,8 +15,9 @@ Columns of a panes table:  `_p` (the pane's start), keys, filters, partials, `_e
 Columns of a roll-up's:    `_query`, `_version`, `window_start`, `window_end`, keys, measures,
                            `_time` (end less a microsecond), `_errors`, `_step`, `_id`
 
-Promises   plain data: it can be compared, hashed, and written as JSON; no constant of a query is
-           inside `Panes` or `RollUp`, so queries that differ in constants only share both.
+Promises   plain data: it can be compared, hashed, and written as JSON; no constant that WHERE or
+           HAVING compares with is inside `Panes` or `RollUp`, so queries that differ in those only
+           share both. Constants in keys, arguments and FILTER are part of the text.
 Not here   making them from text; running them (`spark/windows/`).
 """
 
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 
 from shoal.kernel.ids import instance_of, key_of
 from shoal.query.catalog import Column
-from shoal.query.selection import Signature, Value
+from shoal.query.selection import Selection, Signature, Value
 from shoal.query.windows.shape import Window
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Output",
     "Panes",
     "Partial",
+    "Projected",
     "RollUp",
     "Shape",
     "Windowed",
@@ -203,4 +205,12 @@ class Windowed:
     shape: Shape
     #: Of HAVING, after the shape's number.
     parameters: tuple[Value, ...]
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projected:
+    """One query without windows: its selection, and its select list over the selected columns."""
+
+    selection: Selection
     outputs: tuple[Output, ...]

@@ -10,14 +10,15 @@ stream go together as one step group, a component that failed goes alone, and af
 alone its rows are tried one by one. What is left out: care for tables, which cost nothing here,
 and the common step of a stream that is not stored and its selects (its selects read it again).
 
-`busy` is the wall time of a step shared among its members, as Spark's engine measures it: beside
-another step a step takes longer, so where both lanes are always full it tells about twice the
-work that was done.
+`busy` is the wall time of a step, shared with the steps beside it (dataplane/overlap.py) and then
+among its members, as Spark's engine measures it. On a peer of capacity 1 it is the work that was
+done, however many lanes are full.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from shoal.dataplane.overlap import Overlap
 from shoal.dataplane.progress import Progress
 from shoal.dataplane.reports import (
     ComponentView,
@@ -35,7 +36,7 @@ from shoal.kernel.errors import Fenced, LocalError, UserError
 from shoal.kernel.rng import Rng
 from shoal.kernel.time import SECOND, Instant
 from shoal.sim.engine.config import Costs, EngineConfig
-from shoal.sim.engine.lanes import Lanes, Running
+from shoal.sim.engine.lanes import Lanes
 from shoal.sim.engine.memory import Commit
 from shoal.sim.engine.parts.ingest import IngestComponent
 from shoal.sim.engine.parts.matter import Matter, Outcome, Trouble
@@ -76,7 +77,10 @@ class Desk:
     ) -> None:
         self.parts: dict[str, Part] = {}
         self.scheduler = Scheduler()
-        self.lanes: Lanes[Step] = Lanes(count=config.lanes, capacity=config.capacity, now=now)
+        #: The steps at work, each with its number in the overlap.
+        self.lanes: Lanes[tuple[Step, int]] = Lanes(
+            count=config.lanes, capacity=config.capacity, now=now
+        )
         self.steps = 0
         self._rng = rng
         self._config = config
@@ -84,6 +88,7 @@ class Desk:
         self._matter = matter
         self._report = report
         self._progress = Progress()
+        self._overlap = Overlap()
         self._reasons: dict[str, str] = {}
         #: The roster version that was acknowledged last, and how many steps had been done then.
         self._promised: dict[str, tuple[int, int]] = {}
@@ -195,8 +200,7 @@ class Desk:
             return
         part.running = True
         step = IngestStep(part, work)
-        seconds = price_ingest(step, self._costs)
-        self.lanes.begin(step, seconds=self._jittered(seconds), now=now)
+        self._begin(step, self._jittered(price_ingest(step, self._costs)), now)
 
     def _begin_select(self, part: SelectComponent, ready: Sequence[str], now: Instant) -> None:
         rows_max = self._config.rows_per_step
@@ -222,9 +226,7 @@ class Desk:
         except Trouble as error:
             reason, outcomes = f"job: {error.reason}", []
         step = SelectStep(read, works, tuple(outcomes), reason)
-        self.lanes.begin(
-            step, seconds=self._jittered(price_select(step, self._costs, self._config)), now=now
-        )
+        self._begin(step, self._jittered(price_select(step, self._costs, self._config)), now)
 
     def _begin_trial(self, work: SelectWork, read: Range, now: Instant) -> None:
         """Each row alone: those that raise are guilty, unless the step fails without any row."""
@@ -239,7 +241,10 @@ class Desk:
         nothing = tuple(Outcome(rows=0, results=()) for _ in (work,))
         once = price_select(SelectStep(read, (work,), nothing, ""), self._costs, self._config)
         rounds = 1 + 2 * len(guilty) * math.ceil(math.log2(len(work.rows) + 1))
-        self.lanes.begin(Trial(work, tuple(guilty)), seconds=once * rounds, now=now)
+        self._begin(Trial(work, tuple(guilty)), once * rounds, now)
+
+    def _begin(self, step: Step, seconds: float, now: Instant) -> None:
+        self.lanes.begin((step, self._overlap.begin(now)), seconds=seconds, now=now)
 
     def _compute(self, work: SelectWork, rows: Sequence[RosterRow], read: Range) -> Outcome:
         return self._matter.select(work.component.spec, rows, read.commits)
@@ -274,30 +279,30 @@ class Desk:
     def finish(self, now: Instant) -> None:
         """Take in the steps that are over."""
         for over in self.lanes.ended(now):
-            step = over.work
+            step, number = over.work
+            busy = self._overlap.end(number, now) * (now - over.began) / SECOND
             for part in parts_of(step):
                 part.running = False
                 if part.instance in self.parts:
                     self.scheduler.idle(part.instance)
             match step:
                 case IngestStep():
-                    self._end_ingest(step, over, now)
+                    self._end_ingest(step, over.began, busy, now)
                 case SelectStep():
-                    self._end_select(step, over, now)
+                    self._end_select(step, busy, now)
                 case Trial():
                     self._end_trial(step, now)
 
-    def _end_ingest(self, step: IngestStep, over: Running[Step], now: Instant) -> None:
+    def _end_ingest(self, step: IngestStep, began: Instant, busy: float, now: Instant) -> None:
         part = step.component
         try:
-            commit = part.commit(step.work, over.began, now)
+            commit = part.commit(step.work, began, now)
         except Fenced as error:
             self._fence(part.instance, error)
             return
         judged = step.work.judged
         counts = {"in": step.work.batch.rows, "late": judged.late_rows, "dead": judged.dead_rows}
         counted = {key: n for key, n in counts.items() if n}
-        busy = (now - over.began) / SECOND
         self._ingested(part, commit, counters=counted, busy=busy, now=now)
 
     def _ingested(
@@ -320,12 +325,11 @@ class Desk:
         )
         self._stepped(part, done, now)
 
-    def _end_select(self, step: SelectStep, over: Running[Step], now: Instant) -> None:
+    def _end_select(self, step: SelectStep, busy: float, now: Instant) -> None:
         if not step.outcomes:
             for work in step.works:
                 self._fail(work, step.reason, now)
             return
-        busy = (now - over.began) / SECOND
         weights = [
             1 + len(work.rows) + outcome.rows
             for work, outcome in zip(step.works, step.outcomes, strict=True)

@@ -22,6 +22,7 @@ Not here   deliveries to sinks, sources of files, windows: refused with LocalErr
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 
 from shoal.dataplane import commands as c
 from shoal.dataplane.contract import Answer
@@ -193,8 +194,10 @@ class SimEngine:
             case c.ReplaceRow():
                 source, target = desk.select(command.source), desk.select(command.target)
                 at = max(source.event_time, target.event_time)
-                source.end(command.row.query, at=at, now=False)
-                rows = target.add([command.row], at)
+                row = replace(command.row, keep=source.share(command.row.query))
+                target.check([row])
+                source.end(row.query, at=at, now=False)
+                rows = target.add([row], at)
                 desk.promise(target)
                 return {"roster": target.version, "start": rows[0].start}
             case c.DropRow():
@@ -204,6 +207,9 @@ class SimEngine:
             case c.SetKeep():
                 row = desk.select(command.instance).keep(command.query, command.keep)
                 return {"keep": row.keep}
+            case c.SetWeight():
+                row = desk.select(command.instance).weigh(command.query, command.weight)
+                return {"weight": row.weight}
             case _:
                 raise LocalError(
                     f"command {type(command).__name__} cannot be carried out",

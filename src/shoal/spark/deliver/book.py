@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from shoal.dataplane.commands import Delivery, Sink
+from shoal.dataplane.projection import Projection
 from shoal.kernel.errors import LocalError, StorageError
 from shoal.log.numbered import NumberedLog
 from shoal.log.objects import JSON
 from shoal.query.catalog import Column
+from shoal.query.windows.plan import Output
 
 __all__ = ["Account", "Book", "Piece", "Plan"]
 
@@ -36,7 +38,7 @@ class Piece:
 
     position: int
     timestamp: str
-    versions: dict[int, tuple[Column, ...]] = field(default_factory=dict)
+    versions: dict[int, Projection] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ class Book:
             if account.delivery == delivery.delivery
         )
         versions = (piece.versions for piece in pieces if piece is not None)
-        return any(known.get(delivery.version) == delivery.columns for known in versions)
+        return any(known.get(delivery.version) == delivery.projection for known in versions)
 
     def add(self, deliveries: Sequence[Delivery], *, heads: Mapping[str, int]) -> None:
         """Deliveries or versions that are new; those of a new table begin at its head."""
@@ -185,7 +187,7 @@ class Book:
             piece = account.pieces.setdefault(
                 one["table"], Piece(position=one["position"], timestamp=one["timestamp"])
             )
-            piece.versions[one["version"]] = _columns(one["columns"])
+            piece.versions[one["version"]] = _projection(one["columns"], one.get("outputs", ()))
 
     def _plan(self, said: Mapping[str, JSON]) -> None:
         for number, place in said["places"]:
@@ -243,12 +245,28 @@ def _encoded(one: Delivery, position: int) -> dict[str, JSON]:
         "timestamp": one.timestamp,
         "position": position,
         "version": one.version,
-        "columns": [[column.name, column.type] for column in one.columns],
+        "columns": _pairs(one.projection),
+        "outputs": _outputs(one.projection),
     }
 
 
-def _columns(pairs: Iterable[Sequence[str]]) -> tuple[Column, ...]:
-    return tuple(Column(name=name, type=kind) for name, kind in pairs)
+def _pairs(projection: Projection) -> list[list[str]]:
+    return [[column.name, column.type] for column in projection.columns]
+
+
+def _outputs(projection: Projection) -> list[list[str]]:
+    return [[one.name, one.expression, one.type] for one in projection.outputs]
+
+
+def _projection(pairs: Iterable[Sequence[str]], outputs: Iterable[Sequence[str]]) -> Projection:
+    """What `_pairs` and `_outputs` wrote; entries of older books have no outputs."""
+    return Projection(
+        columns=tuple(Column(name=name, type=kind) for name, kind in pairs),
+        outputs=tuple(
+            Output(name=name, expression=expression, type=kind)
+            for name, expression, kind in outputs
+        ),
+    )
 
 
 def _whole(account: Account) -> dict[str, JSON]:
@@ -258,7 +276,7 @@ def _whole(account: Account) -> dict[str, JSON]:
             table,
             piece.position,
             piece.timestamp,
-            [[v, [[c.name, c.type] for c in columns]] for v, columns in piece.versions.items()],
+            [[v, _pairs(one), _outputs(one)] for v, one in piece.versions.items()],
         ]
         for table, piece in account.pieces.items()
     ]
@@ -289,7 +307,10 @@ def _account(one: Mapping[str, Any]) -> Account:
             table: Piece(
                 position=position,
                 timestamp=timestamp,
-                versions={version: _columns(columns) for version, columns in versions},
+                versions={
+                    version: _projection(columns, *outputs or [()])
+                    for version, columns, *outputs in versions
+                },
             )
             for table, position, timestamp, versions in one["pieces"]
         },

@@ -114,7 +114,7 @@ class DeliverComponent:
                     detail="two queries cannot write to one file of JSON lines",
                     hint="choose another file, or a folder: to_files(..., format='json')",
                 )
-            open_sink(one.sink, one.delivery, one.query).prepare(schema_of(one.columns))
+            open_sink(one.sink, one.delivery, one.query).prepare(schema_of(one.projection.shown))
         self._give_way(fresh)
         self.book.add(fresh, heads={one.input: self._feed(one.input).head for one in fresh})
         for account in self.book.accounts.values():
@@ -212,12 +212,12 @@ class DeliverComponent:
         for number in numbers:
             self._standing[number].served = self._turn
         segments: tuple[Segment, ...] | None = None
-        upto = planned
+        upto, stamp = planned, 0
         if not planned:
             read = self._range(table, after, numbers, now)
             if read is None:
                 return None
-            upto = read.upto
+            upto, stamp = read.upto, read.stamp
             segments = tuple(segment for commit in read.commits for segment in commit.segments)
             if not segments:
                 self._moved(table, upto, numbers)
@@ -231,6 +231,7 @@ class DeliverComponent:
             upto=upto,
             timestamp=accounts[0].pieces[table].timestamp,
             segments=segments,
+            source_committed=stamp,
             members=tuple(self._member(account, table) for account in accounts),
             pool=self._pool,
         )

@@ -6,10 +6,12 @@ stall for as long as it likes; their number is fixed, and a write that waits for
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from shoal.dataplane import commands as c
 from shoal.dataplane.contract import Answer
-from shoal.dataplane.reports import ComponentView, Failed, FencedOff, Report
+from shoal.dataplane.progress import Progress
+from shoal.dataplane.reports import ComponentView, Failed, FencedOff, Report, StepDone
 from shoal.dataplane.scheduler import Scheduler
 from shoal.kernel.errors import Fenced, LocalError
 from shoal.kernel.time import Instant
@@ -32,12 +34,14 @@ class Crew:
         self,
         root: Root,
         scheduler: Scheduler,
+        progress: Progress,
         *,
         feed_of: Callable[[str], Feed],
         report: Callable[[Report], None],
     ) -> None:
         self._root = root
         self._scheduler = scheduler
+        self._progress = progress
         self._feed_of = feed_of
         self._report = report
         self._pool = ThreadPoolExecutor(SINK_THREADS, thread_name_prefix="shoal-sink")
@@ -79,6 +83,7 @@ class Crew:
         """Let go of a component; writes under way end, and are repeated by the next owner."""
         del self._components[instance]
         self._scheduler.remove(instance)
+        self._progress.forget(instance)
         return {}
 
     def _component(self, instance: str) -> DeliverComponent:
@@ -117,11 +122,41 @@ class Crew:
                     self._scheduler.ran(work.instance, busy=sum(outcome.seconds.values()))
                     if not self._fenced(work.instance, outcome.failed.values()):
                         component.stepped(work, outcome, now)
+                        self._tell(component, work, outcome, now)
                 case UpkeepWork(), Kept(error=None):
                     component.kept(outcome.over)
                 case UpkeepWork(), Kept(error=Exception() as error):
                     if not self._fenced(work.instance, [error]):
                         self._upkeep_failed(component, error, now)
+
+    def _tell(
+        self, component: DeliverComponent, work: DeliverWork, outcome: Delivered, now: Instant
+    ) -> None:
+        """Report the step, if it brought anybody forward; what it took is learned."""
+        behind = len(outcome.failed) + len(outcome.slow)
+        if behind == len(work.members):
+            return
+        done = StepDone(
+            instance=work.instance,
+            kind=component.kind,
+            epoch=work.book.epoch,
+            step=work.upto,
+            positions={work.table: work.upto},
+            rows_in=outcome.rows_in,
+            rows_out=outcome.rows,
+            rows_history=0,
+            roster_rows=len(work.members),
+            roster_version=0,
+            watermark=None,
+            committed=now,
+            source_committed=work.source_committed,
+            busy=sum(outcome.seconds.values()),
+            seconds=outcome.seconds,
+            counters={},
+            group=1,
+        )
+        self._progress.observe(done, now)
+        self._report(done)
 
     def _fenced(self, instance: str, errors: Iterable[Exception]) -> bool:
         """Stop the component here if another owner has it; whether that is so."""
@@ -141,9 +176,17 @@ class Crew:
         found = (part.horizon(instance) for part in self._components.values())
         return min((position for position in found if position is not None), default=None)
 
-    def views(self) -> tuple[ComponentView, ...]:
+    def views(self, now: Instant) -> tuple[ComponentView, ...]:
         """Pictures of the components, and of each delivery that is not well."""
-        return tuple(view for part in self._components.values() for view in part.views())
+        return tuple(
+            replace(
+                view,
+                cost=self._progress.cost(view.instance),
+                rates=self._progress.rates(view.instance, now),
+            )
+            for part in self._components.values()
+            for view in part.views()
+        )
 
     def close(self) -> None:
         """End when the writes under way have."""

@@ -1,19 +1,21 @@
 """The rows of a range of a result table, by delivery, ready to be written.
 
-    segments ─▶ rows of the queries that deliver ─▶ split by query ─▶ columns of their version
+    segments ─▶ rows of the queries that deliver ─▶ split by query ─▶ what their version shows
 
 Up to `ARROW_ROWS_MAX` rows are read as Arrow in this process: it is quicker than Spark at every
 size tried (docs/spark.md), and the limit is there for memory alone. A range with more rows is
-split and sorted by Spark into one file a query, and each file is handed on in batches.
+split and sorted by Spark into one file a query, and each file is handed on in batches. What a
+select list computes is computed when a sink asks for the rows: if it fails, that sink fails alone.
 
 Promise    O1  rows of one delivery come by (`_step`, event time, `_id`).
 Not here   what a sink makes of the rows.
 """
 
+import functools
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +25,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from shoal.dataplane.projection import Projection
 from shoal.log.root import TableDir
 from shoal.log.segment import Segment
 from shoal.log.types import INSTANT, arrow_type
 from shoal.query.catalog import Column, format_schema, quote
+from shoal.spark.deliver.outputs import Computing, computed
 
 __all__ = ["ARROW_ROWS_MAX", "IDENTITY", "Wanted", "WantedRows", "read_rows", "schema_of"]
 
@@ -42,10 +46,10 @@ _OWN = {"_query": pa.string(), "_version": pa.int32(), "_step": pa.int64(), "_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A query whose rows are delivered, and the columns of its versions in the table."""
+    """A query whose rows are delivered, and what its versions show of the table."""
 
     query: str
-    versions: Mapping[int, tuple[Column, ...]]
+    versions: Mapping[int, Projection]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,7 @@ def read_rows(
         return {}
     columns = _columns(wanted, timestamp)
     if sum(max(segment.rows, 0) for segment in segments) <= ARROW_ROWS_MAX:
-        return _by_arrow(table, segments, wanted, columns, (after, upto), timestamp)
+        return _by_arrow(session, table, segments, wanted, columns, (after, upto), timestamp)
     return _by_spark(session, table, segments, wanted, columns, (after, upto), timestamp)
 
 
@@ -89,14 +93,15 @@ def _columns(wanted: Sequence[Wanted], timestamp: str) -> tuple[Column, ...]:
     found = {
         column.name: column
         for one in wanted
-        for columns in one.versions.values()
-        for column in columns
+        for projection in one.versions.values()
+        for column in projection.columns
     }
     found.setdefault(timestamp, Column(name=timestamp, type="TIMESTAMP"))
     return tuple(found.values())
 
 
 def _by_arrow(
+    session: SparkSession | None,
     table: TableDir,
     segments: Sequence[Segment],
     wanted: Sequence[Wanted],
@@ -116,10 +121,12 @@ def _by_arrow(
     rows = rows.sort_by(order).combine_chunks()
     versions = {one.query: one.versions for one in wanted}
     found: dict[str, WantedRows] = {}
+    lists: dict[Projection, Computing] = {}
     for query, at, size in _runs(rows.column("_query")):
         part = _known(rows.slice(at, size), versions[query])
         if part.num_rows:
-            found[query] = _in_memory(_projected(part, versions[query], _present(part)))
+            own = {version: versions[query][version] for version in _present(part)}
+            found[query] = _in_memory(part, own, session, lists)
     return found
 
 
@@ -142,31 +149,57 @@ def _present(rows: pa.Table) -> list[int]:
     return sorted(found)
 
 
-def _projected(
-    rows: pa.Table, versions: Mapping[int, Sequence[Column]], present: Sequence[int]
-) -> pa.Table:
-    """The columns of the versions that are there; a version gets no column that is not its own."""
-    columns = {c.name: c for version in present for c in versions[version]}
-    arrays: dict[str, pa.ChunkedArray] = {}
-    for name, column in columns.items():
-        values = rows.column(name).cast(arrow_type(column.type))
-        owners = [v for v in present if any(c.name == name for c in versions[v])]
-        if len(owners) < len(present):
-            own = pc.is_in(rows.column("_version"), value_set=pa.array(owners, pa.int32()))
-            values = pc.if_else(own, values, pa.scalar(None, values.type))
-        arrays[name] = values
-    for name in IDENTITY:
-        arrays[name] = rows.column(name)
-    return pa.table(arrays)
+def _shown(versions: Iterable[Projection]) -> tuple[Column, ...]:
+    return tuple({c.name: c for projection in versions for c in projection.shown}.values())
 
 
-def _in_memory(rows: pa.Table) -> WantedRows:
+def _in_memory(
+    rows: pa.Table,
+    versions: Mapping[int, Projection],
+    session: SparkSession | None,
+    lists: dict[Projection, Computing],
+) -> WantedRows:
+    """Rows of one query; those with one select list, of whatever query, are computed together."""
+    shown = _shown(versions.values())
+    made: list[Callable[[], pa.Table]] = []
+    for version, projection in versions.items():
+        own = _of_version(rows, version, among=len(versions))
+        if projection.outputs:
+            computing = lists.setdefault(projection, Computing(session, projection))
+            made.append(functools.partial(computing.take, computing.add(own)))
+        else:
+            made.append(functools.partial(computed, session, own, projection))
+
+    def batches() -> Iterator[pa.Table]:
+        yield _joined(rows, list(versions), [make() for make in made], shown)
+
     return WantedRows(
-        schema=rows.schema,
+        schema=schema_of(shown),
         count=rows.num_rows,
-        batches=lambda: iter([rows]),
+        batches=batches,
         release=lambda: None,
     )
+
+
+def _of_version(rows: pa.Table, version: int, *, among: int) -> pa.Table:
+    return rows if among == 1 else rows.filter(pc.equal(rows.column("_version"), version))
+
+
+def _joined(
+    rows: pa.Table, versions: Sequence[int], made: Sequence[pa.Table], shown: Sequence[Column]
+) -> pa.Table:
+    """What the versions show in one table, the rows as they were, and their identity.
+
+    A version gets no column that is not its own.
+    """
+    own = made[0]
+    if len(made) > 1:
+        together = pa.concat_tables(made, promote_options="default")
+        places = [pc.indices_nonzero(pc.equal(rows.column("_version"), one)) for one in versions]
+        own = together.take(pc.sort_indices(pa.concat_arrays(places)))
+    arrays = [own.column(column.name) for column in shown]
+    identity = rows.select(list(IDENTITY)).columns
+    return pa.Table.from_arrays([*arrays, *identity], schema=schema_of(shown))
 
 
 def _by_spark(
@@ -199,7 +232,7 @@ def _by_spark(
     shared = _Shared(folder, len(files))
     found: dict[str, WantedRows] = {}
     for query, path in files.items():
-        rows = _staged(path, versions[query], shared)
+        rows = _staged(session, path, versions[query], shared)
         if rows.count:
             found[query] = rows
         else:
@@ -225,20 +258,24 @@ class _Shared:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _staged(path: Path, versions: Mapping[int, tuple[Column, ...]], shared: _Shared) -> WantedRows:
+def _staged(
+    session: SparkSession, path: Path, versions: Mapping[int, Projection], shared: _Shared
+) -> WantedRows:
     own = pq.read_table(path, columns=["_version"], partitioning=None)
     own = _known(own, versions)
-    present = _present(own)
-    columns = {c.name: c for version in present for c in versions[version]}
+    present = {version: versions[version] for version in _present(own)}
+    shown = _shown(present.values())
 
     def batches() -> Iterator[pa.Table]:
         for batch in pq.ParquetFile(path).iter_batches(batch_size=BATCH_ROWS):
             rows = _known(_utc(pa.Table.from_batches([batch])), versions)
             if rows.num_rows:
-                yield _projected(rows, versions, present)
+                parts = {v: _of_version(rows, v, among=len(present)) for v in present}
+                made = [computed(session, parts[v], p) for v, p in present.items()]
+                yield _joined(rows, list(present), made, shown)
 
     return WantedRows(
-        schema=schema_of(tuple(columns.values())),
+        schema=schema_of(shown),
         count=own.num_rows,
         batches=batches,
         release=shared.release,

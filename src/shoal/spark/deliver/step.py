@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
+from shoal.dataplane.projection import Projection
 from shoal.log.reader import Reader
 from shoal.log.root import Root
 from shoal.log.segment import Segment
-from shoal.query.catalog import Column
 from shoal.spark.deliver.book import Book, Plan
 from shoal.spark.deliver.rows import Wanted, WantedRows, read_rows
 from shoal.spark.deliver.sinks.contract import OpenSink
@@ -48,7 +48,7 @@ class DeliverMember:
 
     number: int
     query: str
-    versions: Mapping[int, tuple[Column, ...]] = field(hash=False)
+    versions: Mapping[int, Projection] = field(hash=False)
     sink: OpenSink
     place: int | None
     plan: Plan | None
@@ -65,6 +65,8 @@ class DeliverWork:
     upto: int
     timestamp: str
     segments: tuple[Segment, ...] | None
+    #: Newest wall time of a commit in the range; 0 where the entries are not at hand.
+    source_committed: int
     members: tuple[DeliverMember, ...]
     pool: Executor
 
@@ -74,6 +76,8 @@ class Delivered:
     """What became of each member; who is in neither `failed` nor `slow` stands at `upto`."""
 
     instance: str
+    #: Rows read for all of them, and rows that arrived.
+    rows_in: int = 0
     rows: int = 0
     failed: Mapping[int, Exception] = field(default_factory=dict, hash=False)
     slow: Mapping[int, "Future[int]"] = field(default_factory=dict, hash=False)
@@ -85,24 +89,29 @@ def run(session: SparkSession, root: Root, work: DeliverWork) -> Delivered:
     clock = Laps()
     try:
         clock.enter("job")
-        found = _read(session, root, work)
+        segments = _segments(root, work)
+        found = _read(session, root, work, segments)
         clock.enter("write")
         done = _write(work, found)
         clock.leave()
-        return replace(done, seconds=clock.seconds)
+        rows_in = sum(max(segment.rows, 0) for segment in segments)
+        return replace(done, rows_in=rows_in, seconds=clock.seconds)
     except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
         clock.leave()
         failed = {member.number: error for member in work.members}
         return Delivered(instance=work.instance, failed=failed, seconds=clock.seconds)
 
 
-def _read(session: SparkSession, root: Root, work: DeliverWork) -> dict[str, WantedRows]:
-    segments: Sequence[Segment]
-    if work.segments is None:
-        reader = Reader(root, work.table, after=work.after)
-        segments = reader.segments_between(work.after, work.upto)
-    else:
-        segments = work.segments
+def _segments(root: Root, work: DeliverWork) -> Sequence[Segment]:
+    if work.segments is not None:
+        return work.segments
+    reader = Reader(root, work.table, after=work.after)
+    return reader.segments_between(work.after, work.upto)
+
+
+def _read(
+    session: SparkSession, root: Root, work: DeliverWork, segments: Sequence[Segment]
+) -> dict[str, WantedRows]:
     return read_rows(
         session,
         root.table(work.table),

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from shoal.dataplane.rows import ALWAYS
 from shoal.kernel.errors import Fenced
-from shoal.kernel.time import SECOND, Instant
+from shoal.kernel.time import Instant
 from shoal.log.segment import write_segment
 from shoal.log.types import INSTANT, arrow_type
 from shoal.log.watermark import SplitClocks, WatermarkRule
@@ -57,8 +57,6 @@ DEAD_SCHEMA = pa.schema(
         ("_id", pa.int64()),
     ]
 )
-#: A watermark that moves by itself is committed when it has moved this far: each is a commit.
-IDLE_ADVANCE_MIN = SECOND
 #: Bytes of a batch up to which its tuples come back as Arrow (docs/spark.md).
 ARROW_BYTES_MAX = 20 << 20
 
@@ -139,7 +137,9 @@ def run(
     try:
         planned = plan(ingest, now)
         if planned is None:
-            return let_time_pass(instance, ingest, now)
+            moved = let_time_pass(instance, ingest, now)
+            clock.leave()
+            return None if moved is None else _timed(moved, clock)
         if ingest.unreadable:
             session.range(1).collect()
             taken = take.given_up(planned.batch, ingest.source, ingest.unreadable)
@@ -154,15 +154,18 @@ def run(
         return StepFailed(instance=instance, phase=clock.phase, cause=error, fenced=True)
     except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
         return StepFailed(instance=instance, phase=clock.phase, cause=error)
+    return _timed(outcome, clock)
+
+
+def _timed(outcome: StepOutcome, clock: Laps) -> StepOutcome:
     return replace(outcome, busy=sum(clock.seconds.values()), seconds=clock.seconds)
 
 
 def let_time_pass(instance: str, ingest: Ingest, now: Instant) -> StepOutcome | None:
     """Without data the watermark may still move: a split falls idle, or IDLE ADVANCES."""
     waiting = ingest.source.waiting(ingest.position)
-    clocks = ingest.clocks.advanced(ingest.rule, {}, waiting=waiting, now=now)
-    before = ingest.clocks.watermark
-    if clocks.watermark is None or clocks.watermark - (before or 0) < IDLE_ADVANCE_MIN:
+    clocks = ingest.clocks.after_silence(ingest.rule, waiting=waiting, now=now)
+    if clocks is None or clocks.watermark is None:
         return None
     known = ingest.writer.transactions
     facts = {"wm": clocks.watermark, "rows": 0, "in/from": ingest.position}

@@ -106,11 +106,10 @@ def through_spark(frame: DataFrame, stream: StreamDef, batch: Batch, writer: Wri
     folder = writer.table.staging / uuid.uuid4().hex
     watched = frame.observe(seen, *aggregates(stream, batch))
     kinds = f"CASE {KIND} WHEN {OK} THEN 'ok' ELSE 'late' END AS _kind"
-    watched.where(f"{KIND} <> {DEAD}").selectExpr(*_columns(stream), kinds).write.partitionBy(
-        "_kind"
-    ).parquet(str(folder))
-    counts = counts_of(seen.get, batch)
+    rows = watched.where(f"{KIND} <> {DEAD}").selectExpr(*_columns(stream), kinds)
     try:
+        rows.write.partitionBy("_kind").parquet(str(folder))
+        counts = counts_of(seen.get, batch)
         segments = tuple(
             adopt_segment(
                 writer.table,

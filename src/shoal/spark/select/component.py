@@ -105,7 +105,6 @@ class SelectComponent(Rostered):
         *,
         rows_history: int,
     ) -> SelectWork:
-        stamps = [int(c.info["wall"]) for c in read.commits if "wall" in c.info]
         return SelectWork(
             instance=self.instance,
             signature=self.spec.signature,
@@ -113,7 +112,7 @@ class SelectComponent(Rostered):
             roster_version=self.version,
             writer=self.writer,
             transactions=transactions,
-            source_committed=max(stamps, default=0),
+            source_committed=read.stamp,
             rows_expected=int(self.rows_rate * read.rows),
             rows_history=rows_history,
         )

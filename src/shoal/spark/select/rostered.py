@@ -137,17 +137,22 @@ class Rostered:
         """The greatest event time consumed, counting the step in flight."""
         return self._facts.get("evmax", ALWAYS)
 
-    def add(self, rows: Sequence[RosterRow], begin: Instant | None) -> tuple[RosterRow, ...]:
-        """Accept rows; durable when this returns. They count from `begin` or from now on."""
-        now = self.event_time
+    def check(self, rows: Sequence[RosterRow]) -> None:
+        """Raise unless these rows may be added."""
         taken = {row.query for row in self._rows.values() if row.until == FOREVER}
         for row in rows:
+            row.validate()
             self._check_row(row)
             if row.query in taken and row.version <= self._newest(row.query).version:
                 raise LocalError(
                     f"query {row.query} is in the roster of {self.instance} already",
                     detail=f"version {self._newest(row.query).version}",
                 )
+
+    def add(self, rows: Sequence[RosterRow], begin: Instant | None) -> tuple[RosterRow, ...]:
+        """Accept rows; durable when this returns. They count from `begin` or from now on."""
+        self.check(rows)
+        now = self.event_time
         start = now if begin is None else begin
         if start < now:
             self._check_history(start)
@@ -157,22 +162,40 @@ class Rostered:
         return accepted
 
     def end(self, query: str, *, at: Instant, now: bool) -> RosterRow:
-        """End a query's newest row at an event time, or at the next step."""
+        """End a query's newest row at an event time; `now` cuts all its rows at the next step.
+
+        Earlier versions may still be served up to their own `until`, which lies in the past of
+        event time but not yet behind the watermark.
+        """
         row = self._newest(query)
         ended = replace(row, until=min(row.until, at))
         if now:
             ended = replace(ended, cut=min(row.cut, self.planned))
-            self._fills = [fill for fill in self._fills if fill.row.identity != row.identity]
+            mine = [one for one in self._rows.values() if one.query == query and one is not row]
+            older = [replace(one, cut=min(one.cut, self.planned)) for one in mine]
+            self._put([*older, ended])
+            self._fills = [fill for fill in self._fills if fill.row.query != query]
+            return ended
         self._put([ended])
         for fill in self._fills:
             if fill.row.identity == row.identity:
                 fill.row = ended
         return ended
 
+    def share(self, query: str) -> float:
+        """The share of the tuples that a query's newest row looks at."""
+        return self._newest(query).keep
+
     def keep(self, query: str, share: float) -> RosterRow:
         """Let a query look at a share of the tuples."""
         row = replace(self._newest(query), keep=share)
         self._check_row(row)
+        self._put([row])
+        return row
+
+    def weigh(self, query: str, weight: float) -> RosterRow:
+        """Let a query have another share of the peer's time."""
+        row = replace(self._newest(query), weight=weight)
         self._put([row])
         return row
 

@@ -127,15 +127,12 @@ def run(
     *,
     timestamp: str,
     rows_in: int,
-    staging: Path,
     commits: Executor,
 ) -> list[StepOutcome | StepFailed]:
     """Run one step for every member of a group; each ends in an outcome of its own."""
     clock = Laps()
     try:
-        computed = compute(
-            session, rosters, works, tuples, timestamp=timestamp, staging=staging, clock=clock
-        )
+        computed = compute(session, rosters, works, tuples, timestamp=timestamp, clock=clock)
     except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine
         return [StepFailed(instance=w.instance, phase=clock.phase, cause=error) for w in works]
     return commit_all(works, computed, rows_in=rows_in, commits=commits, clock=clock)
@@ -148,7 +145,6 @@ def compute(
     tuples: Callable[[], DataFrame],
     *,
     timestamp: str,
-    staging: Path,
     clock: Laps,
 ) -> Computed:
     """The group's one Spark job, and its files."""
@@ -162,7 +158,7 @@ def compute(
         clock.enter("write")
         results = _from_arrow(arrow, works, timestamp)
     else:
-        results = _through_spark(session, frame, works, timestamp, staging)
+        results = _through_spark(session, frame, works, timestamp)
     return Computed(results=results, shed=watched.by_query(works))
 
 
@@ -179,12 +175,16 @@ def commit_all(
     rows_in: int,
     commits: Executor,
     clock: Laps,
+    beside: int = 0,
 ) -> list[StepOutcome | StepFailed]:
-    """One commit for each member; they share no table, so several run at a time."""
+    """One commit for each member; they share no table, so several run at a time.
+
+    `beside` is the weight of what else was in the job, whose part of its time is not theirs.
+    """
     clock.enter("commit")
     done = list(commits.map(_commit, works, computed.results, computed.shed))
     clock.leave()
-    return _priced(done, works, clock, rows_in)
+    return _priced(done, works, clock, rows_in, beside)
 
 
 def survives(
@@ -284,21 +284,19 @@ def _without_errors(rows: pa.Table) -> tuple[pa.Table, dict[str, int]]:
 
 
 def _through_spark(
-    session: SparkSession,
-    frame: DataFrame,
-    works: Sequence[SelectWork],
-    timestamp: str,
-    staging: Path,
+    session: SparkSession, frame: DataFrame, works: Sequence[SelectWork], timestamp: str
 ) -> list[_Result]:
-    """Let Spark write the results, one folder per member, and adopt the files."""
-    folder = staging / uuid.uuid4().hex
+    """Let Spark write the results, one folder per member, and adopt the files.
+
+    They are staged in the first member's table: what a crash leaves there its owner sweeps.
+    """
+    folder = works[0].writer.table.staging / uuid.uuid4().hex
     steps = constants(session, [work.writer.step + 1 for work in works])
     numbered = frame.select("*", steps.scalar().alias("_c")).selectExpr("*", "_c[_m] AS _step")
     ordered = [key for key in (timestamp, "_id") if key in frame.columns]
-    numbered.drop("_c").sortWithinPartitions("_m", *ordered).write.partitionBy("_m").parquet(
-        str(folder)
-    )
+    rows = numbered.drop("_c").sortWithinPartitions("_m", *ordered)
     try:
+        rows.write.partitionBy("_m").parquet(str(folder))
         return [_adopted(folder / f"_m={n}", work, ordered) for n, work in enumerate(works)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -356,6 +354,7 @@ def _priced(
     works: Sequence[SelectWork],
     clock: Laps,
     rows_in: int,
+    beside: int,
 ) -> list[StepOutcome | StepFailed]:
     """Share the group's time among its members: by results, and by rows where there are none."""
     total = sum(clock.seconds.values())
@@ -363,14 +362,14 @@ def _priced(
         1 + len(work.rows) + (outcome.rows_out if isinstance(outcome, StepOutcome) else 0)
         for work, outcome in zip(works, outcomes, strict=True)
     ]
-    share = [weight / sum(weights) for weight in weights]
+    share = [weight / (sum(weights) + beside) for weight in weights]
     return [
         replace(
             outcome,
             rows_in=0 if work.rows_history else rows_in,
             busy=total * part,
             seconds={phase: spent * part for phase, spent in clock.seconds.items()},
-            group=len(works),
+            group=len(works) + (beside > 0),
         )
         if isinstance(outcome, StepOutcome)
         else outcome

@@ -14,7 +14,6 @@ Promises   L1 L2  the segment of a step becomes visible in one commit, under its
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -232,7 +231,6 @@ def roll_up(
     *,
     rosters: Rosters,
     shapes: KnownShapes,
-    staging: Path,
     commits: Executor,
 ) -> Sequence[StepOutcome | StepFailed]:
     """One step over the windows that are due."""
@@ -256,7 +254,6 @@ def roll_up(
                 [select],
                 lambda: _windows(session, work, piece, known, panes),
                 timestamp=WINDOW_END,
-                staging=staging,
                 clock=clock,
             )
     except Exception as error:  # noqa: BLE001 - a worker hands every failure to the engine

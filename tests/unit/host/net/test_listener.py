@@ -1,9 +1,11 @@
 """Strangers of every kind: refused with a reason, each after a bounded cost."""
 
 import asyncio
+import gc
 import socket
 import struct
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -16,6 +18,7 @@ from shoal.host.loop import Host
 from shoal.host.net import listener as module
 from shoal.host.net.address import split
 from shoal.host.net.hello import CODEC, Hello, Refused
+from shoal.host.net.link import Link
 from shoal.kernel.errors import UserError
 from shoal.wire.frames import FRAME_BYTES_MAX, frame
 from tests.unit.host.net.raw import dialled, hello, outsider, trusted
@@ -203,6 +206,37 @@ def test_no_descriptor_is_left_behind(tmp_path: Path, descriptors_flat: None) ->
                 await raw.one()
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_stranger_is_forgotten_without_the_collector(tmp_path: Path, stays: bool) -> None:
+    """Each has some 300 KB of TLS, and the collector counts objects: an attack is quicker."""
+    authority.init(tmp_path / "k")
+    authority.issue(tmp_path / "k", "p1")
+    half, flood = b"\x16\x03\x01\x02\x00", b"\x16\x03\x01\x40\x00" + bytes(1 << 20)
+
+    async def scene() -> None:
+        async with running(tmp_path / "a", host=BRIEF, keys=tmp_path / "k") as host:
+            known = {id(one) for one in _connections()}
+            for number, data in enumerate((b"GET / HTTP", half, flood, b"")):
+                async with dialled(host.peer.me.address) as raw:
+                    raw.send(data)
+                    if stays:
+                        await raw.said()
+                await eventually(lambda number=number: sum(counts(host).values()) > number)
+            await eventually(lambda: not [c for c in _connections() if id(c) not in known])
+
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(scene())
+    finally:
+        gc.enable()
+
+
+def _connections() -> list[object]:
+    """What there is of connections, whoever holds it."""
+    return [one for one in gc.get_objects() if isinstance(one, Link | SSLProtocol)]
 
 
 def test_when_descriptors_run_out_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

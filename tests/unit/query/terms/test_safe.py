@@ -50,3 +50,10 @@ def test_which_casts_throw(source: str, target: str, *, throws: bool) -> None:
 def test_a_constant_in_a_signature_is_our_mistake() -> None:
     with pytest.raises(LocalError):
         Safe(()).safe(Literal(type="INT", value=1))
+
+
+def test_constants_stay_in_the_text_only_where_that_is_wanted() -> None:
+    term = Call(op="/", args=(METER, Literal(type="INT", value=-3)), type="DOUBLE")
+    assert Safe((), inline=True).safe(term) == "try_divide(s.`meter`, (-3))"
+    with pytest.raises(LocalError, match="constant was left"):
+        Safe(()).safe(term)

@@ -4,6 +4,8 @@ import pytest
 
 from shoal.kernel.errors import LocalError, UserError
 from shoal.query.draft import parse_selection
+from shoal.query.terms.tree import Call, ColumnRef, Literal
+from shoal.query.terms.typing import Typing
 from tests.property.streams import READINGS
 
 
@@ -43,3 +45,15 @@ def test_types_that_no_column_has() -> None:
     draft = parse_selection("SELECT meter FROM readings WHERE meter = 7", READINGS)
     with pytest.raises(UserError):
         draft.resolve(["array<int>", "int"])
+
+
+def test_values_may_have_any_type_and_conditions_only_one() -> None:
+    meter = ColumnRef(name="meter", type="INT")
+    term = Call(op="+", args=(meter, Literal(type="INT", value=1)), at=7)
+    typing = Typing((term,), "SELECT meter + 1", digits=True)
+    assert typing.questions == ("(s.`meter` + 1)", "coalesce(s.`meter`, 1)")
+    answers = dict.fromkeys(typing.questions, "INT")
+    assert [value.type for value in typing.values(answers)] == ["INT"]
+    with pytest.raises(UserError, match="a condition has type INT") as raised:
+        typing.typed(answers)
+    assert raised.value.column == 8

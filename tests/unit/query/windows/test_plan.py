@@ -1,80 +1,43 @@
-"""What windowed queries share: tables' columns, and numbers that are the same everywhere."""
+"""The data of a windowed query: its columns, and the names that components and shapes have."""
 
 from dataclasses import replace
 
-from shoal.query.selection import Signature
-from shoal.query.windows.plan import Grouped, Measure, Panes, Partial, RollUp, Shape
+from shoal.query.windows.draft import parse_query
+from shoal.query.windows.plan import Shape, Windowed
 from shoal.query.windows.shape import Window
-
-SUM = Partial(name="a0_s", type="DOUBLE", make="sum(s.`kwh`)", merge="sum(`a0_s`)")
-COUNT = Partial(name="a0_n", type="BIGINT", make="count(s.`kwh`)", merge="sum(`a0_n`)")
-PANES = Panes(
-    stream="readings",
-    reads="v1 stream readings",
-    pane=1_000_000,
-    keys=(Grouped(name="k0", expression="s.`zone`", type="INT"),),
-    filters=(Grouped(name="f0", expression="s.`meter`", type="INT"),),
-    always="",
-    errors="",
-    measures=(Measure(name="a0", type="DOUBLE", partials=(SUM, COUNT), final="`a0_s` / `a0_n`"),),
-    name="v1 panes",
-)
-TRUE = Signature(
-    stream="panes",
-    holes=(),
-    keys=(),
-    range=None,
-    condition="TRUE",
-    errors="",
-    may_throw=False,
-    name="v1 true",
-)
-ROLL_UP = RollUp(panes=PANES, where=TRUE, having=TRUE, name="v1 roll-up")
+from tests.property.spark_types import resolve_query
+from tests.property.streams import READINGS
 
 
-def test_the_columns_of_panes() -> None:
-    assert [(column.name, column.type) for column in PANES.columns()] == [
-        ("_p", "TIMESTAMP"),
-        ("k0", "INT"),
-        ("f0", "INT"),
-        ("a0_s", "DOUBLE"),
-        ("a0_n", "BIGINT"),
-        ("_errors", "BIGINT"),
-    ]
+def windowed() -> Windowed:
+    """A query with one of everything."""
+    text = "SELECT zone, avg(kwh) AS a FROM readings [RANGE 1 HOUR] WHERE meter > 1 GROUP BY zone"
+    found = resolve_query(parse_query(text, READINGS))
+    assert isinstance(found, Windowed)
+    return found
 
 
-def test_the_columns_of_windows() -> None:
-    assert [column.name for column in ROLL_UP.columns()] == [
-        "window_start",
-        "window_end",
-        "k0",
-        "a0",
-        "_time",
-        "_errors",
-    ]
+def test_columns_of_the_tables() -> None:
+    roll_up = windowed().roll_up
+    panes = [(column.name, column.type) for column in roll_up.panes.columns()]
+    assert panes[:3] == [("_p", "TIMESTAMP"), ("k0", "INT"), ("f0", "INT")]
+    assert panes[3:] == [("a0_s", "DOUBLE"), ("a0_n", "BIGINT"), ("_errors", "BIGINT")]
+    names = [column.name for column in roll_up.columns()]
+    assert names == ["window_start", "window_end", "k0", "a0", "_time", "_errors"]
 
 
-def test_a_name_is_an_identity() -> None:
-    other = replace(PANES, name="v1 others")
-    assert PANES.instance != other.instance
-    assert PANES.key != other.key
-    assert PANES.instance.startswith("panes-")
-    assert ROLL_UP.instance.startswith("rollup-")
-    assert ROLL_UP.key != replace(ROLL_UP, name="v1 another").key
+def test_the_name_decides_the_instance() -> None:
+    roll_up = windowed().roll_up
+    assert roll_up.panes.instance.startswith("panes-")
+    assert roll_up.instance.startswith("rollup-")
+    other = replace(roll_up.panes, name=roll_up.panes.name + " ")
+    assert other.instance != roll_up.panes.instance
+    assert other.key != roll_up.panes.key
 
 
 def test_the_number_of_a_shape_is_the_same_in_every_run() -> None:
-    """And it tells windows and constants apart, also those that only look alike."""
-    window = Window(length=600, slide=60, offset=0)
-    shape = Shape(window=window, parameters=(7, "x", None))
-    assert shape.number == Shape(window=window, parameters=(7, "x", None)).number
-    assert shape.number == 6460097215956201974
-    others = [
-        replace(shape, window=replace(window, offset=1)),
-        replace(shape, parameters=("7", "x", None)),
-        replace(shape, parameters=(7.0, "x", None)),
-        replace(shape, parameters=()),
-    ]
-    numbers = [one.number for one in (shape, *others)]
-    assert len(dict.fromkeys(numbers)) == len(numbers)
-    assert all(-(1 << 63) <= number < 1 << 63 for number in numbers)
+    window = Window(length=10, slide=5, offset=0)
+    shape = Shape(window=window, parameters=(5, "a", 1.5))
+    assert shape.number == 5378179457120513480
+    assert shape.number != Shape(window=window, parameters=(5, "b", 1.5)).number
+    assert shape.number != Shape(window=replace(window, slide=10), parameters=(5, "a", 1.5)).number

@@ -6,6 +6,7 @@ The contract itself is tests/conformance/test_sim_engine.py.
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,29 @@ def test_the_joint_cycle_emerges() -> None:
         if step.instance == select.instance
     ][10:]
     assert max(latency) < 1.1 * told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [20_000, 100_000])
+def test_the_cycle_that_is_told_is_the_one_that_comes(rate: int) -> None:
+    """Also with two lanes always full, whose steps take twice their work: from reports alone."""
+    alike = StepCost(step=0.1, tuple_in=2e-6, tuple_out=0.0, history=0.0, roster=0.0)
+    costs = Costs(by_kind={"ingest": alike, "select": alike})
+    bench = Bench(config=EngineConfig(volumes=True, lanes=2, jitter=0.1), costs=costs, now=BEGIN)
+    stream = stream_of("rate", rows_per_second=str(rate))
+    selects = []
+    for n in (1, 2):
+        select = replace(select_of(stream, "value > 0", name=f"s-{n}"), input=f"w-{n}")
+        bench.start(ingest_of(stream, select.input), select)
+        bench.add(select, row_of("a", stream, "value > 0"))
+        selects.append(select.instance)
+    done = bench.run(300)
+    told = bench.engine.view().cycle_seconds
+    demand = Demand.of(alike, in_per_second=rate, out_per_second=0, history=0, roster=0)
+    assert told == pytest.approx(cycle_of([demand] * 4, capacity=1.0).seconds, rel=0.1)
+    for name in ("w-1", "w-2", *selects):
+        assert cycle_seen(done, name) == pytest.approx(told, rel=0.1)
+    assert sum(step.busy for step in done) <= 300, "a second has one second of work"
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The book of deliveries: what is folded from disk is what was said, also after a snapshot."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,11 @@ from shoal.dataplane.commands import Delivery, Sink
 from shoal.kernel.errors import Fenced
 from shoal.log import numbered
 from shoal.query.catalog import Column
+from shoal.query.windows.plan import Output
 from shoal.spark.deliver.book import Book, Plan
 
 SINK = Sink(kind="jsonl", options={"path": "/x"})
+OUTPUTS = (Output(name="twice", expression="try_multiply(s.`a`, 2)", type="INT"),)
 
 
 def delivery(query: str, version: int = 1, table: str = "t") -> Delivery:
@@ -22,6 +25,7 @@ def delivery(query: str, version: int = 1, table: str = "t") -> Delivery:
         columns=(Column(name="a", type="INT"),),
         timestamp="ts",
         sink=SINK,
+        outputs=OUTPUTS if version == 2 else (),
     )
 
 
@@ -42,6 +46,9 @@ def test_what_is_on_disk_is_what_was_said(tmp_path: Path) -> None:
     again.claim()
     assert again.accounts == book.accounts
     one, two = again.accounts[1], again.accounts[2]
+    assert one.pieces["u"].versions[2].outputs == OUTPUTS
+    assert again.knows(delivery("a", 2, "u"))
+    assert not again.knows(replace(delivery("a", 2, "u"), outputs=()))
     assert (one.pieces["t"].position, one.pieces["u"].position, one.place) == (7, 9, 180)
     assert one.newest == "u"
     assert (two.plan, two.ending, two.pieces["t"].position) == (
@@ -64,6 +71,46 @@ def test_a_snapshot_holds_everything(tmp_path: Path, monkeypatch: pytest.MonkeyP
     again.add([delivery("c")], heads={"t": 1})
     assert sorted(again.accounts) == [1, 3]
     assert list(again.accounts[1].pieces) == ["u"]
+
+
+def test_a_book_from_before_select_lists_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entries, and its snapshots, have columns only."""
+    log = numbered.NumberedLog(tmp_path)
+    log.claim(1)
+    added = {
+        "delivery": "a-1",
+        "query": "a",
+        "kind": "jsonl",
+        "options": {"path": "/x"},
+        "table": "t",
+        "timestamp": "ts",
+        "position": 4,
+        "version": 1,
+        "columns": [["a", "INT"]],
+    }
+    log.append([{"add": [added]}])
+    account = {
+        "number": 1,
+        "delivery": "a-1",
+        "query": "a",
+        "kind": "jsonl",
+        "options": {"path": "/x"},
+        "place": None,
+        "plan": None,
+        "ending": False,
+        "pieces": [["t", 4, "ts", [[1, [["a", "INT"]]]]]],
+    }
+    book = Book(tmp_path)
+    book.claim()
+    before = book.accounts
+    assert book.knows(delivery("a"))
+    log.claim(3)
+    log.append([{"whole": {"next": 2, "accounts": [account]}}])
+    book = Book(tmp_path)
+    book.claim()
+    assert book.accounts == before
 
 
 def test_L3_a_claim_fences_the_owner_before(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from shoal.dataplane import commands as c
-from shoal.dataplane.reports import Failed
+from shoal.dataplane.reports import Failed, StepDone
 from shoal.kernel.errors import LocalError
 from shoal.log.leases import Leases
+from shoal.spark.deliver import step
 from shoal.spark.deliver.upkeep import UPKEEP_EVERY, Kept, UpkeepWork
 from tests.property.streams import READINGS
 from tests.unit.spark.deliver.world import COLUMNS, GROUP, SECOND, TABLE, World, content
@@ -76,6 +77,40 @@ def _first_step(world: World) -> Any:
         if not isinstance(work, UpkeepWork):
             return work
         world.crew.finished(work, [Kept(instance=GROUP)], world.now)
+
+
+def test_a_step_is_reported_and_what_it_takes_is_learned(world: World, tmp_path: Path) -> None:
+    world.add({"q": lines(tmp_path / "q.jsonl"), "r": lines(tmp_path / "r.jsonl")})
+    world.commit(["q", "other"], rows=2)
+    world.serve()
+    (done,) = [report for report in world.reports if isinstance(report, StepDone)]
+    assert (done.instance, done.kind, done.epoch, done.step) == (GROUP, "deliver", 1, 2)
+    assert (done.rows_in, done.rows_out, done.roster_rows) == (4, 2, 2)
+    assert done.positions == {TABLE: 2}
+    assert done.busy == pytest.approx(sum(done.seconds.values()))
+    assert done.busy > 0
+    (view,) = world.crew.views(world.now)
+    assert view.cost["step"] > 0
+    assert world.progress.cycle().seconds > 0
+    world.crew.answer(c.Stop(instance=GROUP))
+    assert world.progress.cycle().seconds == 0, "what does not run here takes no time"
+
+
+def test_a_step_that_brought_nobody_forward_is_none(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def torn(*_: object, **__: object) -> None:
+        raise OSError("no file")
+
+    world.add({"q": lines(tmp_path / "q.jsonl")})
+    world.commit(["q"], rows=2)
+    world.poll()
+    with monkeypatch.context() as patch:
+        patch.setattr(step, "read_rows", torn)
+        while world.turn():
+            pass
+    assert [report for report in world.reports if isinstance(report, Failed)]
+    assert not [report for report in world.reports if isinstance(report, StepDone)]
 
 
 def test_a_component_at_work_is_not_given_more(world: World, tmp_path: Path) -> None:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from shoal.dataplane.projection import Projection
+from shoal.kernel.errors import UserError
 from shoal.log.reader import Reader
 from shoal.query.catalog import Column
+from shoal.query.windows.plan import Output
 from shoal.spark.deliver import rows as module
 from shoal.spark.deliver.rows import Wanted, WantedRows, read_rows, schema_of
 from tests.unit.spark.deliver.world import COLUMNS, TABLE, World
@@ -16,11 +19,16 @@ from tests.unit.spark.deliver.world import COLUMNS, TABLE, World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+def plain(*columns: int) -> Projection:
+    return Projection(columns=tuple(COLUMNS[at] for at in columns))
+
+
 WANTED = (
-    Wanted(query="both", versions={1: COLUMNS[:2], 2: (COLUMNS[0], COLUMNS[2])}),
-    Wanted(query="new", versions={2: COLUMNS[1:2]}),
-    Wanted(query="none", versions={1: COLUMNS}),
-    Wanted(query="odd_name_7", versions={1: COLUMNS}),
+    Wanted(query="both", versions={1: plain(0, 1), 2: plain(0, 2)}),
+    Wanted(query="new", versions={2: plain(1)}),
+    Wanted(query="none", versions={1: plain(0, 1, 2)}),
+    Wanted(query="odd_name_7", versions={1: plain(0, 1, 2)}),
 )
 
 
@@ -106,6 +114,52 @@ def test_a_large_range_goes_through_spark_with_the_same_result(
     assert list(staging.iterdir()) == []
     assert whole(read(world, spark, upto=1)).keys() == {"both", "odd_name_7"}
     assert read(world, spark, after=4, upto=9) == {}
+
+
+def listed(*outputs: tuple[str, str, str]) -> Projection:
+    made = [Output(name=name, expression=text, type=kind) for name, text, kind in outputs]
+    return Projection.of(COLUMNS, made)
+
+
+LISTS = (
+    Wanted(
+        query="both",
+        versions={
+            1: listed(("ts", "s.`ts`", "TIMESTAMP"), ("m", "try_add(s.`meter`, 100)", "INT")),
+            2: listed(("ts", "s.`ts`", "TIMESTAMP"), ("up", "(s.`kwh` + 1D)", "DOUBLE")),
+        },
+    ),
+    Wanted(query="new", versions={2: listed(("up", "(s.`kwh` + 1D)", "DOUBLE"))}),
+)
+RAISING = ("x", "CASE WHEN s.`meter` = 1 THEN raise_error('no') ELSE s.`meter` END", "INT")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arrow_rows_max", [module.ARROW_ROWS_MAX, 0])
+def test_Q3_each_version_shows_its_select_list_and_who_raises_fails_alone(
+    world: World, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch, arrow_rows_max: int
+) -> None:
+    """However the range is read; a version has no column of the other one."""
+    monkeypatch.setattr(module, "ARROW_ROWS_MAX", arrow_rows_max)
+    monkeypatch.setattr(module, "BATCH_ROWS", 4)
+    segments = Reader(world.root, TABLE, after=0).segments_between(0, 99)
+    table = world.root.table(TABLE)
+    wanted = [*LISTS, Wanted(query="odd_name_7", versions={1: listed(RAISING)})]
+    found = read_rows(spark, table, segments, wanted, after=0, upto=3, timestamp="ts")
+    assert found["both"].schema.names == ["ts", "m", "up", "_version", "_step", "_id"]
+    assert found["both"].count == 9
+    with pytest.raises(UserError, match="select list"):
+        list(found["odd_name_7"].batches())
+    both = pa.concat_tables(list(found["both"].batches()))
+    assert both.schema == found["both"].schema
+    keys = [(row["_step"], row["ts"], row["_id"]) for row in both.to_pylist()]
+    assert keys == sorted(keys)
+    assert both.column("m").to_pylist() == [102, 101, 100, 103, 102, 101, 100, None, None]
+    assert both.column("up").to_pylist() == [None] * 7 + [1.125, 1.0]
+    new = pa.concat_tables(list(found["new"].batches()))
+    assert new.column("up").to_pylist() == [1.125, 1.0]
+    for rows in found.values():
+        rows.release()
 
 
 def test_what_a_sink_gets() -> None:

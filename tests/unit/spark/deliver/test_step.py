@@ -1,16 +1,17 @@
-"""Deliver steps: exactly once, in order, whoever fails or stalls beside (no Spark needed)."""
+"""Deliver steps: exactly once, in order, whoever fails or stalls beside (mostly without Spark)."""
 
 import os
 import random
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from shoal.dataplane import commands as c
 from shoal.dataplane.reports import Failed, FencedOff, Suspended
 from shoal.kernel.errors import LocalError, UserError
+from shoal.query.windows.plan import Output
 from shoal.spark.deliver import component as component_module
 from shoal.spark.deliver import step
 from tests.unit.spark.deliver import crash
@@ -24,7 +25,11 @@ from tests.unit.spark.deliver.world import (
     wait_for,
 )
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 QUERIES = ("p", "j", "l", "d")
+TS = Output(name="ts", expression="s.`ts`", type="TIMESTAMP")
 
 
 @pytest.fixture
@@ -334,6 +339,34 @@ def test_the_columns_of_each_version_and_no_others(world: World, tmp_path: Path)
     world.serve()
     found = [row.get("kwh") for row in content(sink)]
     assert found == [0.125, 0.0, None, None]
+
+
+@pytest.mark.slow
+def test_Q3_select_lists_are_computed_for_sinks_and_what_raises_stops_only_its_own(
+    world: World, tmp_path: Path, spark: "SparkSession"
+) -> None:
+    """One that raises backs off; the others stand where they would without it."""
+    texts = {
+        "good": ("(s.`kwh` * 8D)", "DOUBLE"),
+        "same": ("(s.`kwh` * 8D)", "DOUBLE"),
+        "bad": ("CASE WHEN s.`meter` = 2 THEN raise_error('no') ELSE s.`meter` END", "INT"),
+    }
+    world.session = spark
+    sinks = {name: files(tmp_path / name) for name in texts}
+    for name, (text, kind) in texts.items():
+        outputs = (Output(name="made", expression=text, type=kind), TS)
+        world.add({name: sinks[name]}, outputs=outputs)
+    world.commit(["good", "same", "bad"], rows=2)
+    world.serve()
+    assert [row["made"] for row in content(sinks["bad"])] == [1, 0]
+    world.commit(["good", "same", "bad"], rows=3)
+    world.serve()
+    for name in ("good", "same"):
+        found = content(sinks[name])
+        assert [row["made"] for row in found] == [1.0, 0.0, 2.0, 1.0, 0.0]
+        assert list(found[0]) == ["made", "ts", "_version", "_step", "_id"]
+    assert [row["made"] for row in content(sinks["bad"])] == [1, 0]
+    assert "select list" in world.view("bad").reason
 
 
 @pytest.mark.slow

@@ -16,12 +16,14 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from shoal.dataplane import commands as c
+from shoal.dataplane.progress import Progress
 from shoal.dataplane.reports import Report
 from shoal.dataplane.scheduler import Scheduler
 from shoal.log.root import Root
 from shoal.log.segment import write_segment
 from shoal.log.writer import Writer
 from shoal.query.catalog import Column
+from shoal.query.windows.plan import Output
 from shoal.spark.deliver import step
 from shoal.spark.deliver.crew import Crew
 from shoal.spark.deliver.step import DeliverWork
@@ -56,8 +58,11 @@ class World:
     def __init__(self, root: Path) -> None:
         self.root = Root.open(root)
         self.reports: list[Report] = []
+        self.progress = Progress()
         self.now = SECOND
         self.log: list[int] = []
+        #: Only select lists that compute, and very large ranges, need one.
+        self.session: Any = None
         self._writers: dict[str, Writer] = {}
         self._crew: Crew | None = None
 
@@ -97,7 +102,11 @@ class World:
     def crew(self) -> Crew:
         if self._crew is None:
             self._crew = Crew(
-                self.root, Scheduler(), feed_of=self._feed, report=self.reports.append
+                self.root,
+                Scheduler(),
+                self.progress,
+                feed_of=self._feed,
+                report=self.reports.append,
             )
             self._crew.answer(c.Start(component=c.Deliver(instance=GROUP), weight=1.0))
         return self._crew
@@ -105,7 +114,14 @@ class World:
     def _feed(self, table: str) -> Feed:
         return Feed.at_head(self.root, table)
 
-    def add(self, sinks: dict[str, c.Sink], *, table: str = TABLE, version: int = 1) -> None:
+    def add(
+        self,
+        sinks: dict[str, c.Sink],
+        *,
+        table: str = TABLE,
+        version: int = 1,
+        outputs: tuple[Output, ...] = (),
+    ) -> None:
         """Deliver each query to its sink; a query's delivery is named after it."""
         added = tuple(
             c.Delivery(
@@ -116,6 +132,7 @@ class World:
                 columns=COLUMNS,
                 timestamp="ts",
                 sink=sink,
+                outputs=outputs,
             )
             for query, sink in sinks.items()
         )
@@ -141,7 +158,7 @@ class World:
             return False
         if isinstance(work, DeliverWork):
             self.log.append(len(work.members))
-            outcome: object = step.run(None, self.root, work)  # type: ignore[arg-type]
+            outcome: object = step.run(self.session, self.root, work)
         else:
             outcome = keep_up(self.root, work)
         self.crew.finished(work, [outcome], self.now)
@@ -164,7 +181,7 @@ class World:
 
     def view(self, query: str) -> Any:
         """The picture of a delivery that is not well; None if it is."""
-        found = [v for v in self.crew.views() if v.instance == f"{GROUP}/{query}"]
+        found = [v for v in self.crew.views(self.now) if v.instance == f"{GROUP}/{query}"]
         return found[0] if found else None
 
     def expected(self, query: str, *, table: str = TABLE) -> list[Row]:

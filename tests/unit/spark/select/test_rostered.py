@@ -97,6 +97,20 @@ def test_a_share_that_is_none_is_refused(stream: Stream) -> None:
     assert component.rows()[0].keep == 1.0
 
 
+def test_a_query_has_another_weight(stream: Stream) -> None:
+    """The component has the greatest of those that still count."""
+    component = opened(stream)
+    component.add([row("a", 1.0), row("b", 1.0)], None)
+    component.weigh("b", 4.0)
+    assert component.weight == 4.0
+    component.weigh("b", 0.5)
+    assert component.weight == 1.0
+    with pytest.raises(LocalError, match="weighs"):
+        component.weigh("b", -1.0)
+    with pytest.raises(LocalError, match="not in the roster"):
+        component.weigh("c", 1.0)
+
+
 def test_rows_are_the_same_object_until_one_changes(stream: Stream) -> None:
     """What was built from them is kept as long."""
     component = opened(stream)

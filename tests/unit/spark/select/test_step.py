@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.dataplane.rows import RosterRow
+from shoal.log.housekeep import Upkeep
 from shoal.log.root import Root
 from shoal.log.writer import Writer
 from shoal.query.selection import Signature
@@ -70,7 +71,6 @@ class Bank:
             tuples or (lambda: frame(self.spark, TUPLES)),
             timestamp="ts",
             rows_in=len(TUPLES),
-            staging=self.stream.root.path / "tables" / "_staging",
             commits=self.commits,
         )
 
@@ -114,7 +114,41 @@ def test_a_group_commits_one_by_one(
     assert [outcome.rows_out for outcome in outcomes] == [4, 0, 2]
     assert outcomes[2].counters["n/error/ratio"] == 1
     assert works[2].writer.transactions["n/error/ratio"] == 1
-    assert not list((bank.stream.root.path / "tables" / "_staging").glob("*"))
+    assert not list((bank.stream.root.path / "tables").glob("*/_staging/*"))
+
+
+class _Gone(BaseException):
+    """The process dies here; nobody catches it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("died", ["adopt_segment", "write_segment"])
+def test_what_a_crash_leaves_behind_is_swept(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch, died: str
+) -> None:
+    """Spark has written, and nothing is committed: the next owner's housekeeping finds it."""
+
+    def die(*_: object, **__: object) -> None:
+        raise _Gone
+
+    above = bank.select(ABOVE, row("low", 0.25))
+    ratio = bank.select(RATIO, row("ratio", 0.4))
+    bank.stream.commit(TUPLES)
+    with monkeypatch.context() as patch:
+        patch.setattr(step, "ARROW_ROWS_MAX", -1)
+        patch.setattr(step, died, die)
+        patch.setattr(step.shutil, "rmtree", die)
+        with pytest.raises(_Gone):
+            bank.run(bank.works(above, ratio))
+    tables = bank.stream.root.path / "tables"
+    left = [path for path in tables.rglob("*.parquet") if "_staging" in path.parts]
+    assert left
+    upkeep = Upkeep(sweep_every_s=0.0, staging_hours=-1.0)
+    for part in (above, ratio):
+        writer = Writer.take_over(bank.stream.root, part.instance, owner="next", upkeep=upkeep)
+        writer.housekeep(horizon=None)
+    assert not [path for path in left if path.exists()]
+    assert not list(tables.glob("*/_staging/*")), "nor its folders"
 
 
 def _check_commits(works: Sequence[SelectWork], outcomes: Sequence[StepOutcome]) -> None:

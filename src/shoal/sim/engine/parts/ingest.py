@@ -16,7 +16,7 @@ from typing import Any
 from shoal.dataplane.commands import Ingest
 from shoal.dataplane.rows import ALWAYS
 from shoal.kernel.ids import tuple_id
-from shoal.kernel.time import SECOND, Instant
+from shoal.kernel.time import Instant
 from shoal.log.watermark import SplitClocks, WatermarkRule
 from shoal.query.catalog import StreamDef
 from shoal.sim.engine.config import EngineConfig
@@ -27,8 +27,6 @@ __all__ = ["IngestComponent", "IngestWork", "open_ingest", "reread"]
 
 #: The event-time column of a stream that has none of its own.
 INGEST_TIME = "_ts"
-#: A watermark that moves by itself is committed when it has moved this far.
-IDLE_ADVANCE_MIN = SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +135,8 @@ class IngestComponent:
         self.look_at = now + self._wait
         self._wait = min(self._config.poll_most, 2 * self._wait)
         waiting = self._source.waiting(self.position)
-        clocks = self._clocks.advanced(self._rule, {}, waiting=waiting, now=now)
-        before = self._clocks.watermark
-        if clocks.watermark is None or clocks.watermark - (before or 0) < IDLE_ADVANCE_MIN:
+        clocks = self._clocks.after_silence(self._rule, waiting=waiting, now=now)
+        if clocks is None or clocks.watermark is None:
             return None
         facts = {"wm": clocks.watermark, "rows": 0, "in/from": self.position}
         known = self.transactions

@@ -101,6 +101,21 @@ def test_nothing_is_looked_for_ever_more_rarely() -> None:
     assert (waits[0], waits[-1]) == (CONFIG.poll_first, CONFIG.poll_most)
 
 
+def test_a_split_that_falls_idle_holds_nobody() -> None:
+    """Also one that was less than a second behind."""
+    memory = Memory()
+    ingest = open_ingest(memory, ingest_of(stream_of()), weight=1.0, now=BEGIN, config=CONFIG)
+    memory.push("w-1", "slow", 0, [{"value": 1, "ts": BEGIN}])
+    step(ingest)
+    memory.push("w-1", "fast", 0, [{"value": 1, "ts": BEGIN + SECOND // 2}])
+    step(ingest, BEGIN + 10 * SECOND)
+    assert ingest.transactions["wm"] == BEGIN - 10 * SECOND
+    assert ingest.found_nothing(BEGIN + 19 * SECOND) is None
+    moved = ingest.found_nothing(BEGIN + 20 * SECOND)
+    assert moved is not None
+    assert moved.transactions["wm"] == BEGIN + SECOND // 2 - 10 * SECOND
+
+
 def test_a_silent_stream_may_follow_the_clock() -> None:
     memory = Memory()
     stream = stream_of()

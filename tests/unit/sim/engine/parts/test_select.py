@@ -108,6 +108,13 @@ def test_L3_a_former_owner_changes_no_rows() -> None:
             change()
 
 
+def test_a_query_has_another_weight() -> None:
+    component = open_select(bench_with(1).memory, SPEC, weight=1.0)
+    component.add([row_of("a", STREAM, "value > 0")], None)
+    assert component.weigh("a", 4.0).weight == 4.0
+    assert [row.weight for row in component.rows()] == [4.0]
+
+
 def test_suspended_rows_stay_to_be_seen_but_are_not_served() -> None:
     bench = bench_with(1)
     component = open_select(bench.memory, SPEC, weight=1.0)
