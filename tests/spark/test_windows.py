@@ -26,11 +26,12 @@ from shoal.log.rosterlog import RosterLog
 from shoal.log.spool import Spool
 from shoal.log.types import arrow_type
 from shoal.log.writer import Writer
+from shoal.query.windows.draft import parse_query
 from shoal.query.windows.plan import Windowed
 from shoal.spark.engine import SparkEngine, wall_clock
 from shoal.spark.ingest.component import SPOOL_BYTES_MAX
 from shoal.spark.windows.panes import PanesComponent
-from tests.spark.windows import Judge, results_of
+from tests.spark.windows import Judge, bag, micros, results_of, rows_of
 from tests.unit.spark.small import INPUT, SECOND, STREAM
 from tests.unit.spark.windows.world import PANES, ROLL_UP, Lab, row, window
 
@@ -335,3 +336,45 @@ class _World:
 
     def results(self, wanted: RosterRow) -> list[tuple[Any, ...]]:
         return results_of(self._lab.root, self.roller.instance, wanted.identity)
+
+
+TEXT = """
+    SELECT meter % 3 AS zone, window.end AS until, count(*) AS n, sum(kwh) * 2 AS twice,
+           max(kwh) - min(kwh) AS spread, avg(kwh) AS mean
+    FROM readings WHERE meter < {below} AND kwh IS NOT NULL
+    GROUP BY meter % 3, window(ts, '10 seconds', '5 seconds') HAVING count(*) > {above}
+"""
+_ANSWER = """
+    SELECT meter % 3, e::BIGINT, count(*), sum(kwh) * 2, max(kwh) - min(kwh), avg(kwh)
+    FROM t JOIN ends ON ts >= e - 10000000 AND ts < e
+    WHERE meter < {below} AND kwh IS NOT NULL
+    GROUP BY meter % 3, e HAVING count(*) > {above}
+"""
+
+
+def test_Q1_from_a_text_to_its_answer(plant: Plant, spark: "SparkSession") -> None:
+    """Queries as they are written, two that share everything but their constants."""
+    asked = {"few": (4, 1), "many": (8, 2)}
+    for query, (below, above) in asked.items():
+        draft = parse_query(TEXT.format(below=below, above=above), STREAM)
+        found = draft.resolve(plant.call(c.Analyze(probe=draft.probe))["cells"])
+        assert isinstance(found, Windowed)
+        plant.tables[query] = plant.windows.add(found, row_of(query, 1, found), begin=None)
+    assert len(dict.fromkeys(plant.tables.values())) == 1
+    for _ in range(4):
+        plant.bring(20, apart=8)
+        plant.settle()
+    judge = Judge(plant.root, INPUT)
+    for query, (below, above) in asked.items():
+        (one,) = plant.rows(query)
+        wanted = judge.answer(
+            _ANSWER.format(below=below, above=above), one, due=plant.watermark(query)
+        )
+        table = rows_of(plant.root, plant.tables[query], query)
+        shown = spark.createDataFrame(table).alias("s")
+        texts = [f"{output.expression} AS `{output.name}`" for output in found.outputs]
+        given = shown.selectExpr(*texts).toArrow().to_pylist()
+        got = bag((r["zone"], micros(r["until"]), *list(r.values())[2:]) for r in given)
+        assert len(got) > 5
+        assert got == wanted
+    judge.close()

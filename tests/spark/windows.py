@@ -9,14 +9,15 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from shoal.dataplane.rows import RosterRow
+from shoal.dataplane.rows import ALWAYS, RosterRow
 from shoal.kernel.time import Instant
 from shoal.log.reader import PastHorizon, Reader
 from shoal.log.root import Root
 
-__all__ = ["Judge", "bag", "results_of"]
+__all__ = ["Judge", "bag", "micros", "results_of", "rows_of"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -48,6 +49,21 @@ class Judge:
     def windows(self, row: RosterRow, *, due: Instant, whole: Instant) -> list[tuple[Any, ...]]:
         """The row's windows: begin, end, group, count, sum, mean."""
         assert row.shape is not None
+        self._set_ends(row, due=due, whole=whole)
+        constants = {
+            "length": row.shape.window.length,
+            "below": next(iter(row.shape.parameters), None),
+            "above": next(iter(row.parameters[1:]), None),
+        }
+        return bag(self._duck.execute(_WINDOWS, constants).fetchall())
+
+    def answer(self, query: str, row: RosterRow, *, due: Instant) -> list[tuple[Any, ...]]:
+        """What a query gives over `t`, joined with the `ends` that are the row's."""
+        self._set_ends(row, due=due, whole=ALWAYS)
+        return bag(self._duck.execute(query).fetchall())
+
+    def _set_ends(self, row: RosterRow, *, due: Instant, whole: Instant) -> None:
+        assert row.shape is not None
         window = row.shape.window
         first, last = self._span
         ends = [
@@ -59,22 +75,21 @@ class Judge:
         if ends:
             self._duck.register("wanted", pa.table({"e": pa.array(ends, pa.int64())}))
             self._duck.execute("INSERT INTO ends SELECT e FROM wanted")
-        constants = {
-            "length": window.length,
-            "below": next(iter(row.shape.parameters), None),
-            "above": next(iter(row.parameters[1:]), None),
-        }
-        return bag(self._duck.execute(_WINDOWS, constants).fetchall())
 
 
 def results_of(root: Root, instance: str, wanted: tuple[str, int]) -> list[tuple[Any, ...]]:
     """The windows of a query's version in a roll-up's table, as `Judge.windows` gives them."""
     names = ("k0", "a0", "a1", "a2")
     return bag(
-        (_micros(one["window_start"]), _micros(one["window_end"]), *(one[name] for name in names))
+        (micros(one["window_start"]), micros(one["window_end"]), *(one[name] for name in names))
         for one in _read(root, instance).to_pylist()
         if (one["_query"], one["_version"]) == wanted
     )
+
+
+def rows_of(root: Root, instance: str, query: str) -> pa.Table:
+    """What a table holds of a query."""
+    return _read(root, instance).filter(pc.field("_query") == query)
 
 
 def _read(root: Root, instance: str, kind: str = "") -> pa.Table:
@@ -93,7 +108,8 @@ def _read(root: Root, instance: str, kind: str = "") -> pa.Table:
     return pa.concat_tables(parts) if parts else pa.table({})
 
 
-def _micros(moment: datetime) -> int:
+def micros(moment: datetime) -> int:
+    """The instant of a moment."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
