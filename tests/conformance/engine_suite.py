@@ -6,7 +6,8 @@
 
 The suite speaks to an engine by commands and reports alone; the adapter brings tuples in, waits,
 and reads results back (under.py). A simulated engine passes it as well as Spark's, or one of them
-is wrong. What rows get is in rows_suite.py.
+is wrong. What rows get is in rows_suite.py; what windows are, for engines that run them, in
+windows_suite.py. The others refuse them (`windows = False`).
 
 Left out   AddDeliveries, EndDelivery, ResumeDelivery, and the start of a deliver component: sinks
            are files and tables of the user, and an engine of an invented world has none. Where
@@ -31,12 +32,16 @@ from shoal.dataplane.scheduler import ATTEMPTS_BEFORE_BISECTION, BACKOFF_FIRST
 from shoal.kernel.errors import LocalError, ShoalError
 from tests.conformance.rows_suite import RowsSuite
 from tests.conformance.under import INGEST, SECOND, TIMEOUT, EngineUnderTest, view_of
+from tests.conformance.windows_suite import MAKE, ROLL_UP
 
 __all__ = ["EngineSuite"]
 
 
 class EngineSuite(RowsSuite):
     """The contract. Subclasses give the fixture `under`."""
+
+    #: Whether this engine runs windows; if so, it passes WindowsSuite, too.
+    windows = True
 
     # Starting and stopping
 
@@ -84,6 +89,19 @@ class EngineSuite(RowsSuite):
         engine.close()
         with pytest.raises(ShoalError):
             engine.call(c.Start(component=INGEST, weight=1.0), timeout=TIMEOUT)
+
+    def test_windows_are_run_or_refused(self, under: EngineUnderTest) -> None:
+        """What an engine cannot do it says at once, and goes on."""
+        under.engine.call(c.Start(component=INGEST, weight=1.0), timeout=TIMEOUT)
+        for component in (MAKE, ROLL_UP):
+            start = c.Start(component=component, weight=1.0)
+            if self.windows:
+                under.engine.call(start, timeout=TIMEOUT)
+                continue
+            with pytest.raises(LocalError, match="cannot be run"):
+                under.engine.call(start, timeout=TIMEOUT)
+        kinds = {view.kind for view in under.engine.view().components}
+        assert kinds == ({"ingest", "panes", "roll-up"} if self.windows else {"ingest"})
 
     # What is durable
 

@@ -74,6 +74,9 @@ class SimUnderTest:
         name = "value" if found and "value" in found[0].values else "n"
         return [(result.query, result.version, result.values[name]) for result in found]
 
+    def counts(self, instance: str) -> list[tuple[str, int, int, int]]:
+        raise AssertionError("an invented engine runs no windows")
+
     def another(self, owner: str = "second") -> SimEngine:
         engine = SimEngine(
             self.memory,
@@ -95,6 +98,8 @@ class SimUnderTest:
 
 
 class TestSimEngine(EngineSuite):
+    windows = False
+
     @pytest.fixture
     def under(self) -> Iterator[SimUnderTest]:
         under = SimUnderTest()

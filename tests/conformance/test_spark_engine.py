@@ -20,6 +20,7 @@ from shoal.spark.engine import SparkEngine, wall_clock
 from shoal.spark.ingest.component import SPOOL_BYTES_MAX
 from tests.conformance.engine_suite import EngineSuite
 from tests.conformance.under import INGEST, STREAM
+from tests.conformance.windows_suite import WindowsSuite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,11 +82,21 @@ class SparkUnderTest:
         rows.sort(key=lambda row: row["_step"])
         return [(row["_query"], row["_version"], row.get("n", row.get("value"))) for row in rows]
 
+    def counts(self, instance: str) -> list[tuple[str, int, int, int]]:
+        folder = self._root.table(instance).path
+        segments = Reader(self._root, instance, after=0).segments_between(0, 1 << 62)
+        parts = [pq.read_table(folder / segment.path) for segment in segments]
+        return [
+            (one["_query"], int(one["window_end"].timestamp()), one["k0"], one["a0"])
+            for part in parts
+            for one in part.to_pylist()
+        ]
+
     def another(self) -> Engine:
         return SparkEngine(self._spark, self._root, owner="second")
 
 
-class TestSparkEngine(EngineSuite):
+class TestSparkEngine(EngineSuite, WindowsSuite):
     @pytest.fixture
     def under(self, root: Path, spark: "SparkSession") -> Iterator[SparkUnderTest]:
         spark.udf.register("trap", _trap, "boolean")

@@ -86,6 +86,10 @@ class EngineUnderTest(Protocol):
         """
         ...
 
+    def counts(self, instance: str) -> list[tuple[str, int, int, int]]:
+        """(query, end in seconds, zone, count) of every window that a roll-up has given."""
+        ...
+
     def another(self) -> Engine:
         """One more engine on the same root."""
         ...

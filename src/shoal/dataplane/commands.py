@@ -24,6 +24,7 @@ from shoal.dataplane.rows import RosterRow
 from shoal.kernel.time import Instant
 from shoal.query.catalog import Column, StreamDef
 from shoal.query.selection import Signature
+from shoal.query.windows import plan
 from shoal.query.windows.plan import Output
 
 __all__ = [
@@ -37,8 +38,10 @@ __all__ = [
     "DropRow",
     "EndDelivery",
     "Ingest",
+    "Panes",
     "ReplaceRow",
     "ResumeDelivery",
+    "RollUp",
     "Select",
     "SetKeep",
     "SetWeight",
@@ -65,6 +68,30 @@ class Select:
     input: str
     stream: StreamDef
     signature: Signature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panes:
+    """Group a stream's tuples into panes; with `merges` the input is the table of finer panes.
+
+    Finer panes have the same keys, filters, conditions and measures, and a length that divides.
+    """
+
+    instance: str
+    input: str
+    stream: StreamDef
+    panes: plan.Panes
+    merges: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollUp:
+    """Serve all windows over the panes that the input holds; rows join it as they join a select."""
+
+    instance: str
+    input: str
+    stream: StreamDef
+    roll_up: plan.RollUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +137,7 @@ class Delivery:
         return Projection(columns=self.columns, outputs=self.outputs)
 
 
-Component = Ingest | Select | Deliver
+Component = Ingest | Select | Panes | RollUp | Deliver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

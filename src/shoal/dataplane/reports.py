@@ -109,6 +109,8 @@ class ComponentView:
     looked: Instant
     #: Steps up to this one may have lost rows to retention; 0 where everything is kept.
     retained: int
+    #: Panes and roll-ups: windows that begin earlier are not shown; None where all are.
+    whole: Instant | None = None
     #: Tuples a second, "in" and "out", over the last steps; empty before the second step.
     rates: Mapping[str, float] = field(hash=False)
     #: Fitted cost of a step (query/cost.py): fixed, per tuple in, out, of history, per row; and

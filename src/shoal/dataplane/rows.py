@@ -8,6 +8,9 @@ bound it, each for its own reason (DESIGN.md section 7):
                                          a repeated step give the same answer (promise Q2)
     keep         the share of tuples that the row looks at; less than one only while shedding
 
+A row of a roll-up stands for windows instead of tuples: the event time that counts is the window's
+end, and its input step the first at which the watermark had reached that end.
+
 A row is never changed in place: a change is a new row with the same (query, version), and the
 last one written counts.
 """
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 from shoal.kernel.errors import LocalError
 from shoal.kernel.time import Instant
 from shoal.query.selection import Value
+from shoal.query.windows.plan import Shape
 
 __all__ = ["ALWAYS", "FOREVER", "RosterRow", "Value"]
 
@@ -46,8 +50,11 @@ class RosterRow:
     weight: float = 1.0
     #: Why the row is not served; empty while it is.
     suspended: str = ""
-    #: Commits of the input up to this one are served by back-fill; 0 where there is none.
+    #: Commits of the input up to this one are served by back-fill; 0 where there is none. With a
+    #: shape: windows that end at or before this instant.
     fill: int = 0
+    #: In a roll-up: the windows, and the constants of WHERE; their number is the first parameter.
+    shape: Shape | None = None
 
     @property
     def identity(self) -> tuple[str, int]:
@@ -65,7 +72,7 @@ class RosterRow:
                 f"roster row {self.identity} weighs {self.weight}",
                 detail="a weight is a number above 0",
             )
-        if self.fill > self.since:
+        if self.shape is None and self.fill > self.since:
             raise LocalError(
                 f"roster row {self.identity} is back-filled to step {self.fill}",
                 detail=f"it is live since step {self.since}: both would serve the same tuples",

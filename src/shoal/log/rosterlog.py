@@ -21,6 +21,8 @@ from shoal.kernel.errors import LocalError, StorageError
 from shoal.kernel.time import Instant
 from shoal.log.numbered import NumberedLog, Reading
 from shoal.log.objects import JSON
+from shoal.query.windows.plan import Shape
+from shoal.query.windows.shape import Window
 
 __all__ = ["Roster", "RosterLog", "decode_row", "decode_value", "encode_row", "encode_value"]
 
@@ -124,7 +126,7 @@ def encode_row(row: RosterRow) -> dict[str, JSON]:
     for name, field in _FIELDS.items():
         value = getattr(row, name)
         if name in _REQUIRED or value != field.default:
-            content[name] = encode_value(value)
+            content[name] = _encode_shape(value) if name == "shape" else encode_value(value)
     return content
 
 
@@ -133,8 +135,26 @@ def decode_row(content: dict[str, JSON]) -> RosterRow:
     unknown = [name for name in content if name not in _FIELDS]
     if unknown:
         raise ValueError(f"unknown field {unknown[0]!r}")
-    values = {name: decode_value(value) for name, value in content.items()}
-    return RosterRow(**values)  # type: ignore[arg-type]
+    shape = _decode_shape(content["shape"]) if "shape" in content else None
+    values = {name: decode_value(value) for name, value in content.items() if name != "shape"}
+    return RosterRow(**values, shape=shape)  # type: ignore[arg-type]
+
+
+def _encode_shape(shape: Shape) -> JSON:
+    window = shape.window
+    return {
+        "window": [window.length, window.slide, window.offset],
+        "parameters": encode_value(shape.parameters),
+    }
+
+
+def _decode_shape(content: dict[str, JSON]) -> Shape:
+    length, slide, offset = content["window"]
+    parameters = decode_value(content["parameters"])
+    if not isinstance(parameters, tuple):
+        raise ValueError(f"parameters of a shape are no list: {parameters!r}")
+    window = Window(length=length, slide=slide, offset=offset)
+    return Shape(window=window, parameters=parameters)
 
 
 def encode_value(value: Value) -> JSON:

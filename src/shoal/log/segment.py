@@ -72,10 +72,13 @@ class Segment:
 
     def latest(self, column: str) -> Instant | None:
         """The greatest instant in this column; None where the statistics do not say."""
-        text = json.loads(self.stats).get("maxValues", {}).get(column)
-        if text is None:
-            return None
-        return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+        return _instant_of(json.loads(self.stats).get("maxValues", {}).get(column))
+
+    def span(self, column: str) -> tuple[Instant | None, Instant | None]:
+        """The least and the greatest instant in this column, as far as the statistics say."""
+        known = json.loads(self.stats)
+        low, high = (known.get(bound, {}).get(column) for bound in ("minValues", "maxValues"))
+        return _instant_of(low), _instant_of(high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -322,6 +325,12 @@ def _prefix(text: str, *, upper: bool) -> str | None:
             following = 0xE000 if point == 0xD7FF else point + 1
             return json.dumps(kept[:index] + chr(following))
     return None
+
+
+def _instant_of(text: str | None) -> Instant | None:
+    if text is None:
+        return None
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
 
 
 def _instant_text(moment: datetime) -> str:

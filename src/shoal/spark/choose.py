@@ -20,14 +20,20 @@ from shoal.spark.select.index import probe_of
 from shoal.spark.turns import (
     BisectTurn,
     Care,
+    CoarserTurn,
     DeliverTurn,
     HousekeepTurn,
     IngestTurn,
+    PanesTurn,
+    RollUpTurn,
     SelectTurn,
     TogetherTurn,
     Turn,
     UnreadTurn,
 )
+from shoal.spark.windows.panes import CoarserComponent, PanesComponent
+from shoal.spark.windows.rollup import RollUpComponent
+from shoal.spark.windows.shelf import held_at
 
 __all__ = ["CARE_AFTER", "CARE_LATEST", "GROUP_MOST", "Chooser"]
 
@@ -62,7 +68,7 @@ class Chooser:
         """The next turn, its components marked as running; None if nothing is ready."""
         if now >= self._tail_at:
             self._tail_at = now + TAIL_EVERY
-            self._floor.tail(now, self._needed)
+            self._floor.tail(now, self._leased)
         turn = self._care(now, after=CARE_LATEST) or self._step(now)
         turn = turn or self._care(now, after=CARE_AFTER)
         if turn is not None and not isinstance(turn, DeliverTurn):
@@ -89,7 +95,11 @@ class Chooser:
             return False
         if isinstance(component, IngestComponent):
             return component.look_at <= now and not self._awaited(component)
-        return component.position < component.feed.head or component.filling
+        try:
+            return component.ready
+        except ShoalError:
+            # What cannot be read is this component's failure, at its own turn.
+            return True
 
     def _awaited(self, ingest: IngestComponent) -> bool:
         """Whether a reader should first come to the head, to take part in the next step."""
@@ -121,8 +131,40 @@ class Chooser:
             return UnreadTurn(instances=(component.instance,), cause=error, row=None)
 
     def _turn(self, component: Part, ready: list[str], now: Instant) -> Turn:
-        if isinstance(component, IngestComponent):
-            return self._ingest_turn(component, now)
+        match component:
+            case IngestComponent():
+                return self._ingest_turn(component, now)
+            case PanesComponent():
+                return self._panes_turn(component)
+            case CoarserComponent():
+                return CoarserTurn(instances=(component.instance,), work=component.work())
+            case RollUpComponent():
+                return self._roll_up_turn(component)
+            case SelectComponent():
+                return self._select_turn(component, ready, now)
+
+    def _panes_turn(self, component: PanesComponent) -> Turn:
+        read = component.next_range()
+        assert read is not None, component.instance
+        return PanesTurn(
+            instances=(component.instance,),
+            input=self._floor.inputs[component.spec.input],
+            read=read,
+            work=component.work(read),
+        )
+
+    def _roll_up_turn(self, component: RollUpComponent) -> Turn:
+        names = (component.instance,)
+        if component.fill_is_due:
+            row, tries = component.fill_row, component.fill_failures
+            suspects = tries >= ATTEMPTS_BEFORE_BISECTION
+            return RollUpTurn(
+                instances=names, work=component.fill_work(), fill=row, suspects=suspects
+            )
+        suspects = self._floor.scheduler.suspects_rows(component.instance)
+        return RollUpTurn(instances=names, work=component.work(), fill=None, suspects=suspects)
+
+    def _select_turn(self, component: SelectComponent, ready: list[str], now: Instant) -> Turn:
         read = component.next_range()
         if read is None or (component.filling and component.fill_is_next()):
             return self._fill_turn(component)
@@ -185,12 +227,11 @@ class Chooser:
             retain = part.spec.stream.retain
             watermark = part.writer.transactions.get("wm")
             cares = [self._care_of(part.writer, watermark, retain, now)]
-            readers: list[str] = []
+            readers = self._floor.reader_names(instance) if retain else []
+            self._floor.undecided |= dict.fromkeys(readers)
             source = None
             if isinstance(part, IngestComponent):
                 cares.append(self._care_of(part.ingest.dead, now, retain, now))
-                readers = self._floor.reader_names(instance) if retain else []
-                self._floor.undecided |= dict.fromkeys(readers)
                 source = None if part.spec.stream.store else part.ingest.source
             return HousekeepTurn(
                 instances=(instance,),
@@ -201,10 +242,14 @@ class Chooser:
         return None
 
     def _care_of(self, writer: Writer, reached: Instant | None, retain: int, now: Instant) -> Care:
+        before = None
+        if retain and reached is not None:
+            needed = self._floor.needs_from(writer.instance)
+            before = min(reached - retain, reached if needed is None else needed)
         return Care(
             writer=writer,
             horizon=self._horizon_of_all(writer.instance, now),
-            before=reached - retain if retain and reached is not None else None,
+            before=before,
         )
 
     def _horizon_of_all(self, instance: str, now: Instant) -> int | None:
@@ -212,6 +257,14 @@ class Chooser:
         leases = Leases(self._floor.root.folder("readers", instance))
         found = (self._needed(instance), leases.horizon(now))
         return min((position for position in found if position is not None), default=None)
+
+    def _leased(self, instance: str) -> int | None:
+        """The position for a lease: below it are no panes that a window here still covers."""
+        position = self._needed(instance)
+        needed = self._floor.needs_from(instance)
+        if position is None or needed is None:
+            return position
+        return min(position, held_at(self._floor.root, instance, needed))
 
     def _needed(self, instance: str) -> int | None:
         """The lowest position that a reader here needs."""

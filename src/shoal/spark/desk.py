@@ -37,17 +37,22 @@ from shoal.spark.ingest.component import IngestComponent, open_ingest
 from shoal.spark.outcome import StepFailed, StepOutcome
 from shoal.spark.select.bisect import Guilty
 from shoal.spark.select.component import SelectComponent, open_select
+from shoal.spark.select.rostered import Rostered
 from shoal.spark.select.step import Rosters
 from shoal.spark.turns import (
     DeliverTurn,
     Finished,
     HousekeepTurn,
     IngestTurn,
+    PanesTurn,
+    RollUpTurn,
     SelectTurn,
     TogetherTurn,
     Turn,
 )
 from shoal.spark.views import component_view, step_done
+from shoal.spark.windows.panes import CoarserComponent, PanesComponent, open_panes
+from shoal.spark.windows.rollup import RollUpComponent, open_roll_up
 
 __all__ = ["Desk"]
 
@@ -149,10 +154,16 @@ class Desk:
             case c.Select():
                 feed = self._floor.feed(component.input)
                 opened = open_select(self._root, component, feed, owner=self._owner, weight=weight)
+            case c.Panes():
+                feed = self._floor.feed(component.input)
+                opened = open_panes(self._root, component, feed, owner=self._owner, weight=weight)
+            case c.RollUp():
+                feed = self._floor.feed(component.input)
+                opened = open_roll_up(self._root, component, feed, owner=self._owner, weight=weight)
             case _:
                 raise LocalError(f"component {component!r} cannot be run")
         self._floor.add(opened)
-        rows = opened.rows() if isinstance(opened, SelectComponent) else ()
+        rows = opened.rows() if isinstance(opened, Rostered) else ()
         return {"epoch": opened.writer.epoch, "step": opened.writer.step, "rows": rows}
 
     def _add_rows(self, command: c.AddRows) -> Answer:
@@ -282,6 +293,15 @@ class Desk:
                 component.filled(row, turn.read.upto)
             case SelectComponent(), SelectTurn():
                 self._select_stepped(component, outcome, turn.read.upto)
+            case PanesComponent(), PanesTurn():
+                component.done(turn.work, outcome)
+            case CoarserComponent(), _:
+                component.done(outcome)
+            case RollUpComponent(), RollUpTurn(fill=RosterRow() as row):
+                component.filled_by(row, turn.work, outcome)
+            case RollUpComponent(), _:
+                component.done(outcome)
+                self._served(component, outcome)
         self._report(done)
         if instance in self._floor.feeds:
             self._floor.poll(instance)
@@ -293,11 +313,15 @@ class Desk:
     def _release(self, turn: Turn) -> None:
         """Once for all members of a group: each release looks at every reader of the input."""
         parts = [self._floor.parts.get(name) for name in turn.instances]
-        read = [part.spec.input for part in parts if isinstance(part, SelectComponent)]
+        read = [
+            part.spec.input
+            for part in parts
+            if part is not None and not isinstance(part, IngestComponent)
+        ]
         for instance in dict.fromkeys(read):
             self._floor.release(instance)
 
-    def _served(self, component: SelectComponent, outcome: StepOutcome) -> None:
+    def _served(self, component: Rostered, outcome: StepOutcome) -> None:
         promised = self._promised.get(component.instance)
         if promised is not None and outcome.roster_version >= promised[0]:
             del self._promised[component.instance]
@@ -316,9 +340,9 @@ class Desk:
             return
         turn = self._floor.scheduler.failed(outcome.instance, now)
         component = self._floor.parts[outcome.instance]
-        if isinstance(component, SelectComponent):
+        if isinstance(component, Rostered):
             component.undone()
-            if isinstance(from_turn, SelectTurn) and from_turn.fill is not None:
+            if isinstance(from_turn, SelectTurn | RollUpTurn) and from_turn.fill is not None:
                 component.fill_failures += 1
         elif isinstance(component, IngestComponent):
             component.failed(outcome, turn.failures)
@@ -374,7 +398,7 @@ class Desk:
         return next((view for view in self._crew.views(now) if view.lag > 0), None)
 
     def _view_of(self, part: Part, now: Instant) -> ComponentView:
-        reads = part.spec.input if isinstance(part, SelectComponent) else part.instance
+        reads = part.instance if isinstance(part, IngestComponent) else part.spec.input
         return component_view(
             part,
             self._floor.scheduler.turn(part.instance),

@@ -105,7 +105,7 @@ class Feed:
             return None
         chosen: list[Commit] = []
         rows = 0
-        for commit in self._after(after, last):
+        for commit in self._after(after, last, rows_max):
             rows += rows_of(commit)
             if commit.step > last or (chosen and rows > rows_max):
                 break
@@ -116,7 +116,7 @@ class Feed:
             instance=self.instance, after=after, upto=chosen[-1].step, commits=tuple(chosen)
         )
 
-    def _after(self, after: int, last: int) -> Sequence[Commit]:
+    def _after(self, after: int, last: int, rows_max: int) -> Sequence[Commit]:
         if after >= self._floor:
             return [commit for commit in self._commits if commit.step > after]
         reader = Reader(self._root, self.instance, after=after)
@@ -124,7 +124,9 @@ class Feed:
         if found and found[0].first_step <= last < found[0].step:
             # Its entries are gone: one commit stands for all, and it goes too far.
             part = reader.segments_between(after, last)
-            return [replace(found[0], step=last, segments=part)]
+            found = (replace(found[0], step=last, segments=part),)
+        if len(found) == 1:
+            return [_piece(found[0], rows_max)]
         return found
 
     def lost(self) -> Lost:
@@ -133,3 +135,24 @@ class Feed:
         facts = {} if head is None else head.transactions
         step = facts.get(RETAINED, 0)
         return Lost(step=step, time=facts.get(RETAINED_TIME, FOREVER if step else ALWAYS))
+
+
+def _piece(commit: Commit, rows_max: int) -> Commit:
+    """A commit that stands for many steps, cut where its rows become too many.
+
+    It says what is known at the end of all of them, but not the watermark at its own.
+    """
+    if commit.first_step == commit.step or rows_of(commit) <= rows_max:
+        return commit
+    rows = 0
+    upto = commit.step
+    for segment in sorted(commit.segments, key=lambda segment: segment.max_step):
+        rows += segment.rows
+        if rows > rows_max and upto < commit.step:
+            break
+        upto = min(segment.max_step, commit.step)
+    if upto == commit.step:
+        return commit
+    told = {key: value for key, value in commit.transactions.items() if key != "wm"}
+    segments = tuple(segment for segment in commit.segments if segment.min_step <= upto)
+    return replace(commit, step=upto, segments=segments, transactions=told)

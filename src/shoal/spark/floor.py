@@ -19,16 +19,21 @@ from shoal.spark.ingest.component import IngestComponent, open_source
 from shoal.spark.ingest.judge import event_time
 from shoal.spark.ingest.source import Source
 from shoal.spark.select.component import SelectComponent
+from shoal.spark.select.rostered import Rostered
 from shoal.spark.turns import Input
+from shoal.spark.windows.panes import CoarserComponent, PanesComponent
+from shoal.spark.windows.rollup import RollUpComponent
 
-__all__ = ["LEASE_FOR", "Floor", "Part"]
+__all__ = ["LEASE_FOR", "Floor", "Part", "Reading"]
 
 #: How long a reader of another peer's stream is remembered after its last sign of life.
 LEASE_FOR = 600 * SECOND
 #: How often it gives one.
 LEASE_EVERY = 60 * SECOND
 
-Part = IngestComponent | SelectComponent
+#: What reads another component's table.
+Reading = SelectComponent | PanesComponent | CoarserComponent | RollUpComponent
+Part = IngestComponent | Reading
 
 
 class Floor:
@@ -44,7 +49,7 @@ class Floor:
         self.unread: dict[str, str] = {}
         self.inputs: dict[str, Input] = {}
         self.scheduler = Scheduler()
-        #: Selects whose step in flight has no end yet: what is asked of them waits for it.
+        #: Those whose step in flight has no end yet: what is asked of them waits for it.
         self.undecided: dict[str, None] = {}
         #: Steps of a table since it was cared for.
         self.uncared: dict[str, int] = {}
@@ -60,27 +65,26 @@ class Floor:
         if isinstance(part, IngestComponent):
             source = None if part.spec.stream.store else part.ingest.source
             self.inputs[part.instance] = _input(part.spec.stream, source)
-        else:
-            self.feeds.setdefault(part.spec.input, part.feed)
+            return
+        self.feeds.setdefault(part.spec.input, part.feed)
+        if isinstance(part, SelectComponent | PanesComponent):
             self._know_input(part.spec)
-            self.weigh(part)
+        self.weigh(part)
 
-    def weigh(self, select: SelectComponent) -> None:
-        """Its rows have changed. An ingest is worth what the greatest of its readers is."""
-        self.scheduler.weigh(select.instance, select.weight)
-        ingest = self.parts.get(select.spec.input)
-        if isinstance(ingest, IngestComponent):
-            readers = (
-                self.scheduler.turn(name).weight for name in self.reader_names(ingest.instance)
-            )
-            self.scheduler.weigh(ingest.instance, max([ingest.weight, *readers]))
+    def weigh(self, part: Rostered | Part) -> None:
+        """Its rows have changed. What others read is worth what the greatest of them is."""
+        readers = (self.scheduler.turn(name).weight for name in self.reader_names(part.instance))
+        self.scheduler.weigh(part.instance, max([part.weight, *readers]))
+        read = None if isinstance(part, IngestComponent) else self.parts.get(part.spec.input)
+        if read is not None:
+            self.weigh(read)
 
     def remove(self, instance: str) -> None:
         """A component no longer runs here; its table stays as it is."""
         part = self.parts.pop(instance)
         del self.uncared[instance]
         self.scheduler.remove(instance)
-        reads = part.spec.input if isinstance(part, SelectComponent) else instance
+        reads = instance if isinstance(part, IngestComponent) else part.spec.input
         if reads not in self.parts and not self.reader_names(reads):
             # Nobody here looks at this stream any more; it would be tailed for ever.
             self.feeds.pop(reads, None)
@@ -88,11 +92,11 @@ class Floor:
             self.unread.pop(reads, None)
             self._leased.pop(reads, None)
 
-    def select(self, instance: str) -> SelectComponent:
-        """The select of this instance; an error if none runs here."""
+    def select(self, instance: str) -> SelectComponent | RollUpComponent:
+        """The component of this instance whose rows are queries; an error if none runs here."""
         part = self.parts.get(instance)
-        if not isinstance(part, SelectComponent):
-            raise LocalError(f"component {instance} does not run here as a select")
+        if not isinstance(part, SelectComponent | RollUpComponent):
+            raise LocalError(f"component {instance} does not run here as a select or roll-up")
         return part
 
     def feed(self, instance: str) -> Feed:
@@ -160,23 +164,32 @@ class Floor:
         """The selects that read what this ingest brings, but for those that go alone."""
         return [
             part
-            for part in self._selects_of(ingest.instance)
-            if not self.scheduler.turn(part.instance).alone
+            for part in self._readers_of(ingest.instance)
+            if isinstance(part, SelectComponent) and not self.scheduler.turn(part.instance).alone
         ]
 
     def reader_names(self, instance: str) -> list[str]:
-        """The selects here that read this instance, all of them."""
-        return [part.instance for part in self._selects_of(instance)]
+        """The components here that read this instance, all of them."""
+        return [part.instance for part in self._readers_of(instance)]
 
     def horizon(self, instance: str) -> int | None:
-        """The lowest position of this instance that a select here still needs."""
-        return min((part.oldest_needed for part in self._selects_of(instance)), default=None)
+        """The lowest position of this instance that somebody here still needs."""
+        return min((part.oldest_needed for part in self._readers_of(instance)), default=None)
 
-    def _selects_of(self, instance: str) -> list[SelectComponent]:
+    def needs_from(self, instance: str) -> Instant | None:
+        """The event time from which somebody here still needs this instance's panes."""
+        needs = (
+            part.needs_from
+            for part in self._readers_of(instance)
+            if isinstance(part, CoarserComponent | RollUpComponent)
+        )
+        return min(needs, default=None)
+
+    def _readers_of(self, instance: str) -> list[Reading]:
         return [
             part
             for part in self.parts.values()
-            if isinstance(part, SelectComponent) and part.spec.input == instance
+            if not isinstance(part, IngestComponent) and part.spec.input == instance
         ]
 
     def release(self, instance: str) -> None:
@@ -185,15 +198,15 @@ class Floor:
         if lowest is not None:
             self.feeds[instance].release(lowest)
 
-    def _know_input(self, select: c.Select) -> None:
-        """How to read the input of a select whose ingest runs elsewhere."""
-        if select.input in self.inputs:
+    def _know_input(self, reader: c.Select | c.Panes) -> None:
+        """How to read a stream whose ingest runs elsewhere."""
+        if reader.input in self.inputs:
             return
         source = None
-        if not select.stream.store:
-            ingest = c.Ingest(instance=select.input, stream=select.stream)
+        if not reader.stream.store:
+            ingest = c.Ingest(instance=reader.input, stream=reader.stream)
             source = open_source(self.root, ingest, epoch=None, started=0)
-        self.inputs[select.input] = _input(select.stream, source)
+        self.inputs[reader.input] = _input(reader.stream, source)
 
 
 def _input(stream: StreamDef, source: Source | None) -> Input:

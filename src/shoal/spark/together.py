@@ -35,7 +35,7 @@ from shoal.spark.ingest.step import Ingest, Planned
 from shoal.spark.ingest.take import Counts, Taken
 from shoal.spark.outcome import Laps, StepFailed, StepOutcome
 from shoal.spark.select import step as select_step
-from shoal.spark.select.component import FACTS
+from shoal.spark.select.rostered import FACTS
 from shoal.spark.select.step import SelectWork
 
 __all__ = ["run"]

@@ -27,15 +27,20 @@ from shoal.spark.outcome import Laps, StepFailed, StepOutcome, first_words
 from shoal.spark.select import step as select_step
 from shoal.spark.select.bisect import Guilty, bisect
 from shoal.spark.select.step import SelectWork
+from shoal.spark.windows import step as windows_step
+from shoal.spark.windows.step import CoarserWork, PanesWork, RollUpWork
 
 __all__ = [
     "BisectTurn",
     "Care",
+    "CoarserTurn",
     "DeliverTurn",
     "Finished",
     "HousekeepTurn",
     "IngestTurn",
     "Input",
+    "PanesTurn",
+    "RollUpTurn",
     "SelectTurn",
     "TogetherTurn",
     "Turn",
@@ -157,6 +162,61 @@ class BisectTurn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PanesTurn:
+    """One step of panes over a range of tuples."""
+
+    instances: tuple[str, ...]
+    input: Input
+    read: Range
+    work: PanesWork
+
+    def __call__(self, bench: Bench) -> Finished:
+        tuples = functools.partial(self.input.frame, bench, self.read)
+        return Finished(
+            turn=self, outcomes=(windows_step.make_panes(bench.session, self.work, tuples),)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoarserTurn:
+    """One step of panes that are made of finer ones."""
+
+    instances: tuple[str, ...]
+    work: CoarserWork
+
+    def __call__(self, bench: Bench) -> Finished:
+        done = windows_step.make_coarser(bench.session, bench.root, self.work)
+        return Finished(turn=self, outcomes=(done,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollUpTurn:
+    """One step of a roll-up, of a row's history where there is a `fill`.
+
+    With `suspects` no step: find the rows that make it fail.
+    """
+
+    instances: tuple[str, ...]
+    work: RollUpWork
+    fill: RosterRow | None
+    suspects: bool
+
+    def __call__(self, bench: Bench) -> Finished:
+        if self.suspects:
+            found = windows_step.find_guilty(bench.session, bench.root, self.work)
+            return Finished(turn=self, outcomes=(found,))
+        outcomes = windows_step.roll_up(
+            bench.session,
+            bench.root,
+            self.work,
+            rosters=bench.rosters,
+            shapes=bench.shapes,
+            commits=bench.commits,
+        )
+        return Finished(turn=self, outcomes=tuple(outcomes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadTurn:
     """A step that has nothing to run on, because its range cannot be read.
 
@@ -239,5 +299,14 @@ class HousekeepTurn:
 
 
 Turn = (
-    IngestTurn | TogetherTurn | SelectTurn | BisectTurn | UnreadTurn | DeliverTurn | HousekeepTurn
+    IngestTurn
+    | TogetherTurn
+    | SelectTurn
+    | BisectTurn
+    | PanesTurn
+    | CoarserTurn
+    | RollUpTurn
+    | UnreadTurn
+    | DeliverTurn
+    | HousekeepTurn
 )

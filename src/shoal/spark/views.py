@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 
 from shoal.dataplane.reports import ComponentView, StepDone
+from shoal.dataplane.rows import ALWAYS
 from shoal.dataplane.scheduler import Turn
+from shoal.kernel.time import Instant
 from shoal.log.entries import RETAINED
 from shoal.spark.floor import Part
 from shoal.spark.ingest.component import IngestComponent
 from shoal.spark.outcome import StepOutcome
 from shoal.spark.select.component import SelectComponent
+from shoal.spark.select.rostered import Rostered
 
 __all__ = ["component_view", "step_done"]
 
@@ -24,7 +27,8 @@ def component_view(
 ) -> ComponentView:
     """A component as it stands; `unread` says why its input cannot be read."""
     writer = component.writer
-    select = component if isinstance(component, SelectComponent) else None
+    served = component if isinstance(component, Rostered) else None
+    ingest = component if isinstance(component, IngestComponent) else None
     failing = bool(turn.failures or unread)
     return ComponentView(
         instance=component.instance,
@@ -35,18 +39,32 @@ def component_view(
         positions={
             key[3:]: value for key, value in writer.transactions.items() if key[:3] == "in/"
         },
-        lag=0 if select is None else select.lag,
-        watermark=writer.transactions.get("wm"),
-        roster_rows=0 if select is None else select.row_count,
-        roster_version=0 if select is None else select.version,
+        lag=0 if isinstance(component, IngestComponent) else component.lag,
+        watermark=_watermark(component),
+        roster_rows=0 if served is None else served.row_count,
+        roster_version=0 if served is None else served.version,
         failures=turn.failures,
         reason=reason if turn.failures else unread,
-        looked=component.looked if isinstance(component, IngestComponent) else 0,
+        looked=0 if ingest is None else ingest.looked,
         cost=cost,
         rates=rates,
         retained=writer.transactions.get(RETAINED, 0),
+        whole=_whole(component),
         counters={key[2:]: value for key, value in writer.transactions.items() if key[:2] == "n/"},
     )
+
+
+def _watermark(component: Part) -> Instant | None:
+    """How far event time has come; a roll-up may be further than its newest commit says."""
+    if isinstance(component, IngestComponent):
+        return component.writer.transactions.get("wm")
+    return component.watermark
+
+
+def _whole(component: Part) -> Instant | None:
+    if isinstance(component, IngestComponent | SelectComponent):
+        return None
+    return None if component.whole == ALWAYS else component.whole
 
 
 def step_done(component: Part, outcome: StepOutcome) -> StepDone:

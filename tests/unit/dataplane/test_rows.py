@@ -6,6 +6,8 @@ import pytest
 
 from shoal.dataplane.rows import ALWAYS, FOREVER, RosterRow
 from shoal.kernel.errors import LocalError
+from shoal.query.windows.plan import Shape
+from shoal.query.windows.shape import Window
 
 ROW = RosterRow(query="hot", version=1, parameters=(3.5,), columns=("ts",), since=41)
 
@@ -36,3 +38,9 @@ def test_back_fill_ends_before_the_row_is_live() -> None:
     replace(ROW, fill=41).validate()
     with pytest.raises(LocalError, match="back-filled"):
         replace(ROW, fill=42).validate()
+
+
+def test_back_fill_of_windows_is_told_in_event_time() -> None:
+    """An instant has nothing to do with a step."""
+    shape = Shape(window=Window(length=10, slide=10, offset=0), parameters=())
+    replace(ROW, fill=1_700_000_000_000_000, shape=shape).validate()

@@ -20,6 +20,8 @@ from shoal.log.rosterlog import (
     encode_row,
     encode_value,
 )
+from shoal.query.windows.plan import Shape
+from shoal.query.windows.shape import Window
 
 
 def row(query: str, version: int = 1, **changes: object) -> RosterRow:
@@ -47,6 +49,30 @@ VALUES: list[Value] = [
     (),
     (1, ("a", None), (Decimal("2"), b"x", math.inf)),
 ]
+
+
+SHAPE = Shape(window=Window(length=600, slide=60, offset=7), parameters=(3.5, None, (1, b"x")))
+
+
+def test_shapes_survive(tmp_path: Path) -> None:
+    """Of roll-ups' rows, beside rows without one."""
+    log = RosterLog(tmp_path)
+    log.claim(1)
+    rows = [row("a", shape=SHAPE), row("b")]
+    log.put(rows)
+    assert list(RosterLog(tmp_path).load().rows) == rows
+    assert "shape" not in encode_row(rows[1])
+
+
+def test_rows_of_before_there_were_windows() -> None:
+    content = {"query": "q", "version": 1, "parameters": [7, 3.5], "columns": ["ts", "kwh"]}
+    assert decode_row(content) == row("q")
+
+
+@pytest.mark.parametrize("wrong", [{"window": [1, 2], "parameters": []}, {"window": [1, 1, 0]}])
+def test_a_shape_that_is_none_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises((ValueError, KeyError)):
+        decode_row(encode_row(row("q")) | {"shape": wrong})
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)

@@ -115,6 +115,14 @@ def test_bounds_span_row_groups(table: TableDir) -> None:
     assert pq.read_metadata(table.path / segment.path).num_row_groups == 3
 
 
+def test_a_span_of_instants(table: TableDir) -> None:
+    """What is not told, or is no instant, has no bound."""
+    times = pa.array([5, -3, None], pa.timestamp("us", "UTC"))
+    segment = write(table, {"x": times, "y": pa.array([None] * 3, pa.timestamp("us", "UTC"))})
+    assert segment.span("x") == (-3, 5)
+    assert segment.span("y") == segment.span("z") == (None, None)
+
+
 def test_no_rows_no_segment(table: TableDir) -> None:
     with pytest.raises(LocalError, match="without rows"):
         write(table, {"x": pa.array([], pa.int64())})

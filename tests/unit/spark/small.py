@@ -18,9 +18,11 @@ from shoal.log.writer import EVENT_TIME_PROPERTY, Commit, Writer
 from shoal.query.catalog import SourceDef, StreamDef, parse_schema
 from shoal.query.selection import Key, Range, Signature
 from shoal.spark.feed import Feed
+from shoal.spark.feed import Range as Read
 from shoal.spark.ingest.judge import event_time
 from shoal.spark.ingest.step import table_schema
 from shoal.spark.select.component import SelectComponent, open_select
+from shoal.spark.select.step import SelectWork
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -152,6 +154,32 @@ def opened(
     return open_select(
         stream.root, spec(selection), feed or stream.feed(), owner="select", weight=1.0
     )
+
+
+def served(component: SelectComponent, *, rows_out: int = 0) -> tuple[Read, SelectWork]:
+    """Do the next live step, as a worker would that found nothing."""
+    component.feed.poll()
+    read = component.next_range()
+    assert read is not None
+    work = component.work(read)
+    committed(work)
+    component.done(upto=read.upto, rows_in=read.rows, rows_out=rows_out)
+    return read, work
+
+
+def filled(component: SelectComponent) -> SelectWork:
+    """Do the next step of a row's history."""
+    found, read = component.next_fill()
+    work = component.fill_work(found, read)
+    committed(work)
+    component.filled(found, read.upto)
+    return work
+
+
+def committed(work: SelectWork) -> None:
+    """Commit a step that found nothing."""
+    writer = work.writer
+    writer.commit(step=writer.step + 1, segments=[], transactions=work.transactions)
 
 
 def frame(spark: "SparkSession", tuples: Sequence[Tuple], *, step: int = 1) -> "DataFrame":

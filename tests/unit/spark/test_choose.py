@@ -7,83 +7,31 @@ from typing import cast
 
 import pytest
 
-from shoal.dataplane import commands as c
-from shoal.dataplane.progress import Progress
-from shoal.dataplane.reports import Report
 from shoal.dataplane.scheduler import ATTEMPTS_BEFORE_BISECTION
 from shoal.kernel.errors import StorageError
 from shoal.kernel.time import SECOND
 from shoal.log.leases import Leases
 from shoal.log.root import Root
-from shoal.query.selection import Signature
 from shoal.spark import choose
 from shoal.spark.bench import Bench
-from shoal.spark.choose import CARE_AFTER, CARE_LATEST, Chooser
-from shoal.spark.deliver.crew import Crew
-from shoal.spark.floor import Floor
-from shoal.spark.ingest.component import IngestComponent, open_ingest
+from shoal.spark.choose import CARE_AFTER, CARE_LATEST
 from shoal.spark.outcome import StepFailed
 from shoal.spark.select.bisect import Guilty
-from shoal.spark.select.component import SelectComponent, open_select
 from shoal.spark.turns import (
     BisectTurn,
+    CoarserTurn,
     HousekeepTurn,
     IngestTurn,
+    PanesTurn,
+    RollUpTurn,
     SelectTurn,
     TogetherTurn,
-    Turn,
     UnreadTurn,
 )
-from tests.unit.spark.small import ABOVE, EQUAL, INPUT, RATIO, STREAM, Stream, row, spec
-
-NOW = 100 * SECOND
-
-
-class Peer:
-    """A floor, and the chooser of what is to be done on it."""
-
-    def __init__(self, root: Root) -> None:
-        self.told: list[Report] = []
-        self.floor = Floor(root, owner="peer-1", report=self.told.append)
-        self.crew = Crew(
-            root,
-            self.floor.scheduler,
-            Progress(),
-            feed_of=self.floor.feed,
-            report=lambda _: None,
-        )
-        self.chooser = Chooser(self.floor, self.crew)
-
-    def select(
-        self, selection: Signature = ABOVE, *, store: bool = True, retain: int = 0
-    ) -> SelectComponent:
-        stream = replace(STREAM, store=store, retain=retain)
-        wanted = replace(spec(selection), stream=stream)
-        part = open_select(
-            self.floor.root, wanted, self.floor.feed(INPUT), owner="peer-1", weight=1.0
-        )
-        self.floor.add(part)
-        return part
-
-    def ingest(self, *, store: bool, retain: int = 0) -> IngestComponent:
-        stream = replace(STREAM, store=store, retain=retain)
-        wanted = c.Ingest(instance=INPUT, stream=stream)
-        part = open_ingest(self.floor.root, wanted, owner="peer-1", weight=1.0, now=NOW)
-        self.floor.add(part)
-        return part
-
-    def next(self, now: int = NOW) -> Turn | None:
-        return self.chooser.next_turn(now)
-
-    def over(self, turn: Turn) -> None:
-        """The turn has ended, whatever came of it."""
-        for instance in turn.instances:
-            self.floor.parts[instance].running = False
-            self.floor.scheduler.idle(instance)
-
-    def fail(self, part: SelectComponent, times: int = 1) -> None:
-        for _ in range(times):
-            self.floor.scheduler.failed(part.instance, NOW - 60 * SECOND)
+from shoal.spark.windows.panes import open_panes
+from tests.unit.spark.peer import NOW, Peer
+from tests.unit.spark.small import ABOVE, EQUAL, INPUT, RATIO, STREAM, Stream, row
+from tests.unit.spark.windows import world
 
 
 @pytest.fixture
@@ -371,3 +319,114 @@ def test_shares_go_by_weight(peer: Peer, stream: Stream) -> None:
     turn = peer.next()
     assert turn is not None
     assert turn.instances == (second.instance,)
+
+
+def test_panes_take_turns_by_themselves(peer: Peer, stream: Stream) -> None:
+    """Beside selects of the same range: what they write is another thing."""
+    panes, select = peer.panes(), peer.select()
+    stream.commit([(1, 1, 1.0)])
+    turns = [peer.next(), peer.next(NOW + SECOND)]
+    (mine,) = [turn for turn in turns if isinstance(turn, PanesTurn)]
+    (other,) = [turn for turn in turns if isinstance(turn, SelectTurn)]
+    assert (mine.instances, other.instances) == ((panes.instance,), (select.instance,))
+    assert (mine.read.upto, mine.work.grouped) == (1, True)
+    assert mine.input is peer.floor.inputs[INPUT]
+    assert peer.next(NOW + 2 * SECOND) is None
+
+
+def test_a_roll_up_waits_for_a_window(peer: Peer, stream: Stream) -> None:
+    panes = peer.panes()
+    roller = peer.roll_up()
+    roller.add([world.row("a", world.window(10))], 3 * SECOND)
+    for second in (4, 9):
+        peer.mark(panes, second)
+        assert peer.next() is None
+    assert roller.lag == 0
+    peer.mark(panes, 11)
+    turn = peer.next()
+    assert isinstance(turn, RollUpTurn)
+    assert (turn.instances, turn.fill, turn.suspects) == ((roller.instance,), None, False)
+    assert (turn.work.due.done, turn.work.due.reached) == (9 * SECOND, 11 * SECOND)
+    assert peer.next(NOW + SECOND) is None
+
+
+def test_a_roll_up_s_history_and_present_take_turns(peer: Peer, stream: Stream) -> None:
+    panes = peer.panes()
+    peer.mark(panes, 30)
+    roller = peer.roll_up()
+    roller.add([world.row("a", world.window(10))], 3 * SECOND)
+    peer.mark(panes, 50)
+    fills = []
+    for _ in range(4):
+        turn = peer.next()
+        assert isinstance(turn, RollUpTurn)
+        fills.append(turn.fill is not None)
+        peer.over(turn)
+    assert fills == [True, False, True, False]
+
+
+def test_rows_of_a_roll_up_are_suspected(peer: Peer, stream: Stream) -> None:
+    """After failures alone, of the present as of history."""
+    panes = peer.panes()
+    peer.mark(panes, 30)
+    roller = peer.roll_up()
+    roller.add([world.row("a", world.window(10))], 3 * SECOND)
+    roller.fill_failures = ATTEMPTS_BEFORE_BISECTION
+    turn = peer.next()
+    assert isinstance(turn, RollUpTurn)
+    assert (turn.suspects, turn.fill is None) == (True, False)
+    peer.over(turn)
+    roller.end("a", at=roller.event_time, now=True)
+    roller.add([world.row("b", world.window(10))], None)
+    peer.mark(panes, 50)
+    for _ in range(ATTEMPTS_BEFORE_BISECTION):
+        peer.floor.scheduler.failed(roller.instance, NOW - 60 * SECOND)
+    turn = peer.next()
+    assert isinstance(turn, RollUpTurn)
+    assert (turn.suspects, turn.fill is None) == (True, True)
+
+
+def test_coarser_panes_wait_until_they_are_complete(peer: Peer, stream: Stream) -> None:
+    fine = peer.panes()
+    coarse = replace(world.PANES, pane=10 * SECOND)
+    part = peer.panes(world.panes_spec(coarse, finer=fine.instance))
+    part.writer.commit(step=2, segments=[], transactions={"wm": 0})
+    part = open_panes(peer.floor.root, part.spec, part.feed, owner="peer-1", weight=1.0)
+    peer.floor.parts[part.instance] = part
+    peer.mark(fine, 9)
+    assert peer.next() is None
+    peer.mark(fine, 11)
+    turn = peer.next()
+    assert isinstance(turn, CoarserTurn)
+    assert turn.instances == (part.instance,)
+
+
+def test_panes_are_kept_for_the_longest_window(peer: Peer, stream: Stream) -> None:
+    """Longer than the stream says, as long as somebody needs them."""
+    retained = replace(world.panes_spec(), stream=replace(STREAM, retain=20 * SECOND))
+    panes = peer.panes(retained)
+    peer.mark(panes, 100)
+    roller = peer.roll_up(retain=20 * SECOND)
+    before = []
+    for length in (None, 10, 70):
+        if length is not None:
+            roller.add([world.row(f"q{length}", world.window(length, 10))], None)
+        peer.floor.uncared[panes.instance] = CARE_AFTER
+        turn = peer.next()
+        assert isinstance(turn, HousekeepTurn)
+        before.append(turn.cares[0].before)
+        assert turn.readers == (roller.instance,)
+        peer.over(turn)
+    assert before == [80 * SECOND, 80 * SECOND, 35 * SECOND]
+
+
+def test_a_lease_holds_panes_that_others_make(peer: Peer, stream: Stream) -> None:
+    panes = peer.panes()
+    peer.mark(panes, 100)
+    roller = peer.roll_up(retain=20 * SECOND)
+    roller.add([world.row("a", world.window(70, 10))], None)
+    peer.floor.remove(panes.instance)
+    peer.next()
+    leases = Leases(peer.floor.root.folder("readers", panes.instance))
+    (lease,) = leases.list(NOW)
+    assert lease.position == 0, "no segment says that it is older"

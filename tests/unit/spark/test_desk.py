@@ -1,9 +1,8 @@
 """The desk: what commands do and answer, and what becomes of turns. Nothing here needs Spark."""
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,114 +12,34 @@ from shoal.dataplane import commands as c
 from shoal.dataplane.reports import (
     Failed,
     FencedOff,
-    Report,
     Served,
     StepDone,
     Suspended,
 )
 from shoal.dataplane.rows import FOREVER
 from shoal.dataplane.scheduler import BACKOFF_FIRST, BACKOFF_MOST
-from shoal.kernel.errors import Fenced, LocalError
+from shoal.kernel.errors import Fenced, LocalError, UserError
 from shoal.kernel.time import SECOND
 from shoal.log.root import Root
 from shoal.log.writer import Writer
-from shoal.spark.desk import Desk
 from shoal.spark.outcome import StepFailed, StepOutcome
 from shoal.spark.select.bisect import Guilty
-from shoal.spark.select.step import SelectWork
 from shoal.spark.turns import (
     BisectTurn,
     Finished,
     HousekeepTurn,
     IngestTurn,
+    PanesTurn,
+    RollUpTurn,
     SelectTurn,
     TogetherTurn,
     Turn,
 )
+from tests.unit.spark.office import NAME, Office, committed, made
 from tests.unit.spark.small import EQUAL, INPUT, STREAM, Stream, row, spec
+from tests.unit.spark.windows import world
 
-NAME = spec().instance
 UNSTORED = replace(STREAM, store=False)
-
-
-class Office:
-    """A desk, its clock, and workers whose steps find nothing."""
-
-    def __init__(self, root: Root, commits: ThreadPoolExecutor) -> None:
-        self.root = root
-        self.reports: list[Report] = []
-        self.now = 1000 * SECOND
-        self.desk = Desk(
-            cast("Any", None), root, owner="peer-1", commits=commits, report=self.reports.append
-        )
-
-    def ask(self, command: c.Command) -> "Future[Any]":
-        answer: Future[Any] = Future()
-        self.desk.ask(command, answer, self.now)
-        return answer
-
-    def call(self, command: c.Command) -> Any:
-        return self.ask(command).result(timeout=0)
-
-    def start(self, component: c.Component) -> Any:
-        return self.call(c.Start(component=component, weight=1.0))
-
-    def add(self, *queries: str, begin: int | None = None) -> Any:
-        rows = tuple(row(query, 1.0) for query in queries)
-        return self.call(c.AddRows(instance=NAME, rows=rows, begin=begin))
-
-    def turn(self) -> Turn | None:
-        """The next turn, a little later than the last."""
-        self.now += SECOND // 10
-        work = self.desk.next_work(self.now)
-        return None if work is None else cast("Turn", cast("partial[Any]", work).func)
-
-    def end(self, turn: Turn, outcomes: Sequence[Any]) -> None:
-        self.desk.finished(Finished(turn=turn, outcomes=tuple(outcomes)), self.now)
-
-    def step(self) -> SelectTurn:
-        """One step of selects, well done."""
-        turn = self.turn()
-        assert isinstance(turn, SelectTurn)
-        self.end(turn, [committed(work) for work in turn.works])
-        return turn
-
-    def fail(self, *, reason: str = "[CAST] no") -> Turn:
-        """One turn that comes to nothing, its back-off over."""
-        turn = self.turn()
-        assert turn is not None
-        failed = [
-            StepFailed(instance=name, phase="job", cause=ValueError(reason))
-            for name in turn.instances
-        ]
-        self.end(turn, failed)
-        self.now += BACKOFF_MOST
-        return turn
-
-    def view(self, instance: str = NAME) -> Any:
-        found = self.desk.view(self.now, threads=1).components
-        return next((view for view in found if view.instance == instance), None)
-
-    def told(self, kind: type[Report]) -> list[Any]:
-        return [report for report in self.reports if isinstance(report, kind)]
-
-
-def committed(work: SelectWork, **transactions: int) -> StepOutcome:
-    """A step that found nothing."""
-    commit = work.writer.commit(
-        step=work.writer.step + 1,
-        segments=[],
-        transactions={**work.transactions, **transactions},
-    )
-    return StepOutcome(
-        instance=work.instance,
-        commit=commit,
-        rows_in=1,
-        rows_out=0,
-        roster_rows=len(work.rows),
-        roster_version=work.roster_version,
-        busy=0.1,
-    )
 
 
 @pytest.fixture
@@ -493,3 +412,73 @@ def test_whoever_still_waits_at_the_end_is_told(office: Office) -> None:
     office.desk.abandon()
     with pytest.raises(LocalError, match="has stopped"):
         added.result(timeout=0)
+
+
+# Windows
+
+
+def test_windows_from_tuples_to_served(office: Office) -> None:
+    """Panes and a roll-up start, rows join, a commit goes all the way, and history is filled."""
+    stream = Stream(office.root)
+    office.start(world.panes_spec())
+    rolls = world.roll_up_spec(world.PLAIN)
+    office.start(rolls)
+    named = rolls.instance
+    asked = c.AddRows(instance=named, rows=(world.row("a", world.window(10)),), begin=None)
+    assert office.call(asked)["start"] < 0
+    stream.commit([(36, 1, 1.0)], wm=31)
+    lagging = office.desk.lagging(0, office.now)
+    assert lagging is None, "nobody has told yet"
+    office.desk.announced(INPUT)
+    kinds = []
+    while (turn := office.turn()) is not None:
+        kinds.append(type(turn).__name__)
+        lagging = office.desk.lagging(0, office.now)
+        assert lagging is not None
+        office.end(turn, [made(turn)])
+    assert kinds == ["PanesTurn", "RollUpTurn"]
+    assert office.desk.lagging(0, office.now) is None
+    (served,) = office.told(Served)
+    assert served.instance == named
+    past = c.AddRows(instance=named, rows=(world.row("b", world.window(10)),), begin=5 * SECOND)
+    assert office.call(past)["start"] == 5 * SECOND
+    turn = office.turn()
+    assert isinstance(turn, RollUpTurn)
+    assert turn.fill is not None
+    office.end(turn, [made(turn)])
+    assert office.turn() is None
+    assert office.view(named).lag == 0
+
+
+def test_a_roll_up_that_fails_tries_again(office: Office) -> None:
+    """Its history counts by itself."""
+    stream = Stream(office.root)
+    office.start(world.panes_spec())
+    rolls = world.roll_up_spec(world.PLAIN)
+    office.start(rolls)
+    stream.commit([(36, 1, 1.0)], wm=31)
+    office.desk.announced(INPUT)
+    turn = office.turn()
+    assert isinstance(turn, PanesTurn)
+    failed = StepFailed(instance=turn.instances[0], phase="job", cause=ValueError("no"))
+    office.end(turn, [failed])
+    office.now += BACKOFF_MOST
+    turn = office.turn()
+    assert turn is not None
+    office.end(turn, [made(turn)])
+    while (turn := office.turn()) is not None:
+        office.end(turn, [made(turn)])
+    past = c.AddRows(
+        instance=rolls.instance, rows=(world.row("b", world.window(10)),), begin=5 * SECOND
+    )
+    office.call(past)
+    component = office.desk._floor.select(rolls.instance)
+    office.fail()
+    assert component.fill_failures == 1
+    turn = office.turn()
+    assert isinstance(turn, RollUpTurn)
+    office.end(turn, [made(turn)])
+    assert (component.fill_failures, component.filling) == (0, False)
+    share = c.SetKeep(instance=rolls.instance, query="b", keep=0.5)
+    with pytest.raises(UserError, match="share of the tuples"):
+        office.call(share)

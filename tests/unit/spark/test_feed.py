@@ -125,6 +125,42 @@ def test_L4_history_beyond_the_log(root: Path) -> None:
     assert sorted(steps) == list(range(1, read.upto + 1))
 
 
+def test_L4_a_long_history_comes_in_pieces(root: Path) -> None:
+    """Although one commit stands for all of it: whole segments, in the order of steps."""
+    upkeep = Upkeep(checkpoint_every=2, log_entries_kept=0, history_hours=0.0)
+    opened, writer = table(root, upkeep=upkeep)
+    for _ in range(9):
+        commit(writer, rows=2)
+        writer.housekeep(horizon=None)
+    feed = Feed.at_head(opened, INSTANCE)
+    feed.poll()
+    after, found = 0, []
+    while (read := feed.next_range(after, rows_max=5)) is not None:
+        after = read.upto
+        steps = [s.min_step for c in read.commits for s in c.segments]
+        found.append([step for step in sorted(steps) if read.after < step <= read.upto])
+        assert read.commits[-1].transactions["evmax"] == 9
+    assert found == [[1, 2], [3, 4], [5, 6], [7, 8], [9]]
+
+
+def test_a_piece_does_not_say_a_watermark(root: Path) -> None:
+    """It is that of the end, and pieces are amid."""
+    upkeep = Upkeep(checkpoint_every=2, log_entries_kept=0, history_hours=0.0)
+    opened, writer = table(root, upkeep=upkeep)
+    for step in range(1, 5):
+        commit(writer, rows=1)
+        writer.commit(step=writer.step + 1, segments=[], transactions={"wm": step})
+        writer.housekeep(horizon=None)
+    feed = Feed.at_head(opened, INSTANCE)
+    feed.poll()
+    read = feed.next_range(0, rows_max=2)
+    assert read is not None
+    assert (read.upto, read.rows, "wm" in read.commits[0].transactions) == (3, 2, False)
+    whole = feed.next_range(0, rows_max=10)
+    assert whole is not None
+    assert whole.commits[-1].transactions["wm"] == 4
+
+
 def test_nothing_is_lost_yet(root: Path) -> None:
     """What retention removed is known."""
     opened, writer = table(root)

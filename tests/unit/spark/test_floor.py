@@ -16,7 +16,10 @@ from shoal.spark.floor import LEASE_FOR, Floor
 from shoal.spark.ingest.component import IngestComponent, open_ingest
 from shoal.spark.ingest.push import PushSource
 from shoal.spark.select.component import SelectComponent, open_select
+from shoal.spark.windows.panes import open_panes
+from shoal.spark.windows.rollup import open_roll_up
 from tests.unit.spark.small import EQUAL, INPUT, STREAM, Stream, opened, row, spec
+from tests.unit.spark.windows import world
 
 #: What floors have reported.
 TOLD: list[Report] = []
@@ -271,3 +274,28 @@ def test_a_query_s_weight_is_its_component_s_and_its_stream_s(root: Path) -> Non
     floor.weigh(component)
     weights = [floor.scheduler.turn(name).weight for name in (INPUT, component.instance)]
     assert weights == [source.weight, 0.5]
+
+
+def test_weights_go_all_the_way_up(root: Path) -> None:
+    """A query of windows is served by three steps, one after the other."""
+    floor = Floor(Root.open(root), owner="peer-1", report=TOLD.append)
+    ingest(floor, store=True)
+    made = world.panes_spec()
+    panes = open_panes(floor.root, made, floor.feed(INPUT), owner="peer-1", weight=1.0)
+    floor.add(panes)
+    feed = floor.feed(made.instance)
+    rolls = world.roll_up_spec(world.PLAIN)
+    roller = open_roll_up(floor.root, rolls, feed, owner="peer-1", weight=1.0)
+    floor.add(roller)
+    names = (INPUT, made.instance, roller.instance)
+    assert floor.select(roller.instance) is roller
+    assert [floor.reader_names(name) for name in names] == [[names[1]], [names[2]], []]
+    roller.add([world.row("a", world.window(10), weight=8.0)], None)
+    floor.weigh(roller)
+    assert [floor.scheduler.turn(name).weight for name in names] == [8.0, 8.0, 8.0]
+    roller.end("a", at=SECOND, now=False)
+    floor.weigh(roller)
+    assert [floor.scheduler.turn(name).weight for name in names] == [2.0, 1.0, 1.0]
+    assert floor.needs_from(made.instance) == roller.needs_from
+    assert floor.needs_from(INPUT) is None
+    assert sorted(floor.inputs) == [INPUT], "a panes table is read in another way"

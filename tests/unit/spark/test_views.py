@@ -6,10 +6,14 @@ import pytest
 
 from shoal.dataplane.scheduler import Turn
 from shoal.log.root import Root
+from shoal.spark.feed import Feed
 from shoal.spark.outcome import StepOutcome
 from shoal.spark.select.component import SelectComponent
 from shoal.spark.views import component_view, step_done
+from shoal.spark.windows.panes import open_panes
+from shoal.spark.windows.rollup import open_roll_up
 from tests.unit.spark.small import INPUT, SECOND, Stream, opened, row
+from tests.unit.spark.windows import world
 
 
 @pytest.fixture
@@ -90,3 +94,30 @@ def test_a_step_is_reported_with_its_stamps(component: SelectComponent) -> None:
     assert (done.step, done.epoch) == (component.writer.step, component.writer.epoch)
     assert done.counters == {"error/a": 3}
     assert (done.rows_in, done.rows_out, done.roster_rows, done.group) == (1, 0, 1, 1)
+
+
+def test_panes_and_roll_ups_say_from_when_they_are_whole(root: Path) -> None:
+    """And how far time has come, also where no window was due."""
+    stream = Stream(Root.open(root))
+    for second in (1, 5, 9):
+        stream.commit([(second, 1, 1.0)], wm=second)
+    stream.writer.retain(below_step=3)
+    panes = open_panes(stream.root, world.panes_spec(), stream.feed(), owner="peer-1", weight=1.0)
+    panes.writer.commit(step=2, segments=[], transactions={"wm": 3 * SECOND})
+    feed = Feed.at_head(stream.root, panes.instance)
+    roller = open_roll_up(
+        stream.root, world.roll_up_spec(world.PLAIN), feed, owner="peer-1", weight=1.0
+    )
+    roller.add([world.row("a", world.window(10))], None)
+    panes.writer.commit(step=3, segments=[], transactions={"wm": 8 * SECOND})
+    feed.poll()
+    assert not roller.ready
+    views = [
+        component_view(part, turn(), reason="", unread="", cost={}, rates={})
+        for part in (panes, roller)
+    ]
+    assert [view.kind for view in views] == ["panes", "roll-up"]
+    assert [view.watermark for view in views] == [8 * SECOND] * 2
+    assert [view.lag for view in views] == [1, 0]
+    assert [view.roster_rows for view in views] == [0, 1]
+    assert [view.whole for view in views] == [5 * SECOND + 1, None], "no step has looked yet"

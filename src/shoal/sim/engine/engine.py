@@ -16,8 +16,8 @@ simulations of a thousand peers.
 
 Promises   L1 L2 L3 (through the tables of its memory), Q1 Q2 Q3, S3; tests/conformance holds it
            to them by the suite that Spark's engine passes.
-Not here   deliveries to sinks, sources of files: refused with LocalError. Types that only Spark
-           knows, and functions that query/meaning leaves out: refused with UserError.
+Not here   deliveries to sinks, sources of files, windows: refused with LocalError. Types that only
+           Spark knows, and functions that query/meaning leaves out: refused with UserError.
 """
 
 from collections import deque
@@ -231,7 +231,7 @@ class SimEngine:
             case _:
                 raise LocalError(
                     f"component {component.instance} cannot be run",
-                    detail="an invented engine has no sinks",
+                    detail="an invented engine has neither sinks nor windows",
                 )
         self._desk.add(part)
         rows = part.rows() if isinstance(part, SelectComponent) else ()

@@ -61,11 +61,12 @@ class _PartPlan:
 class Meeting:
     """How tuples meet one roster. Made when the roster changes; each step only adds its tuples."""
 
-    def __init__(self, roster: Roster, *, timestamp: str) -> None:
+    def __init__(self, roster: Roster, *, timestamp: str, also: Sequence[str] = ()) -> None:
+        """`also`: more columns, as expressions over the tuple's `s.` and the roster's `p.`."""
         self.roster = roster
         fallible = any(member.signature.errors for member in roster.members)
         self._plans = tuple(
-            _part_plan(roster, part, timestamp, fallible=fallible) for part in roster.parts
+            _part_plan(roster, part, timestamp, also, fallible=fallible) for part in roster.parts
         )
 
     def results(
@@ -88,7 +89,9 @@ class Meeting:
         return functools.reduce(DataFrame.unionAll, met)
 
 
-def _part_plan(roster: Roster, part: RosterPart, timestamp: str, *, fallible: bool) -> _PartPlan:
+def _part_plan(
+    roster: Roster, part: RosterPart, timestamp: str, also: Sequence[str], *, fallible: bool
+) -> _PartPlan:
     key = _hashes(0, part.classes[0])[0] if _probes_in_join(part) else "s._k"
     on = [f"{key} = p._k", *_intervals(timestamp)]
     if roster.keep_frame is not None:
@@ -103,6 +106,7 @@ def _part_plan(roster: Roster, part: RosterPart, timestamp: str, *, fallible: bo
         "p._version",
         *(f"s.{quote(column)}" for column in roster.columns),
         "s._id",
+        *also,
     ]
     if fails:
         out += [f"coalesce({condition}, FALSE) AS {MATCH}", f"coalesce({errors}, FALSE) AS {ERROR}"]

@@ -30,6 +30,7 @@ from shoal.kernel.errors import Fenced
 from shoal.log.segment import Segment, adopt_segment, write_segment
 from shoal.log.writer import Writer
 from shoal.query.selection import Signature
+from shoal.query.windows.plan import ERRORS
 from shoal.spark.constants import constants
 from shoal.spark.outcome import Laps, StepFailed, StepOutcome, wall_stamp
 from shoal.spark.select import plan
@@ -46,6 +47,7 @@ __all__ = [
     "Shedding",
     "commit_all",
     "compute",
+    "nothing",
     "run",
     "survives",
 ]
@@ -165,6 +167,12 @@ def compute(
     return Computed(results=results, shed=watched.by_query(works), ran=True)
 
 
+def nothing(works: Sequence[SelectWork]) -> Computed:
+    """Results without a row: the step only moves on, and needs no job."""
+    empty = _Result(segments=(), rows=0, errors={})
+    return Computed(results=[empty] * len(works), shed=[{}] * len(works))
+
+
 def commit_all(
     works: Sequence[SelectWork],
     computed: Computed,
@@ -264,13 +272,20 @@ def _member_result(rows: pa.Table, work: SelectWork) -> _Result:
 
 
 def _without_errors(rows: pa.Table) -> tuple[pa.Table, dict[str, int]]:
-    """The matches alone, and how many tuples failed to evaluate for each query."""
-    if plan.ERROR not in rows.column_names:
-        return rows, {}
-    failed = rows.filter(pc.field(plan.ERROR)).column("_query").combine_chunks()
-    errors = {pair["values"]: pair["counts"] for pair in pc.value_counts(failed).to_pylist()}
-    matches = rows.filter(pc.field(plan.MATCH)).drop_columns([plan.ERROR, plan.MATCH])
-    return matches, errors
+    """The matches alone, and how many tuples failed to evaluate for each query.
+
+    A window says by itself how many tuples failed in it.
+    """
+    errors: dict[str, int] = {}
+    if plan.ERROR in rows.column_names:
+        failed = rows.filter(pc.field(plan.ERROR)).column("_query").combine_chunks()
+        errors = {pair["values"]: pair["counts"] for pair in pc.value_counts(failed).to_pylist()}
+        rows = rows.filter(pc.field(plan.MATCH)).drop_columns([plan.ERROR, plan.MATCH])
+    if ERRORS in rows.column_names:
+        told = rows.filter(pc.field(ERRORS) > 0).group_by("_query").aggregate([(ERRORS, "sum")])
+        for query, count in zip(*(column.to_pylist() for column in told.columns), strict=True):
+            errors[query] = errors.get(query, 0) + count
+    return rows, errors
 
 
 def _through_spark(
