@@ -153,8 +153,7 @@ def compute(
     clock.enter("plan")
     meeting = rosters.of(works, timestamp=timestamp)
     if not meeting.roster.entries:
-        nothing = _Result(segments=(), rows=0, errors={})
-        return Computed(results=[nothing] * len(works), shed=[{}] * len(works), ran=False)
+        return nothing(works)
     watched = Shedding(meeting.roster)
     frame = meeting.results(tuples(), watch=watched.watch)
     clock.enter("job")
@@ -170,7 +169,7 @@ def compute(
 def nothing(works: Sequence[SelectWork]) -> Computed:
     """Results without a row: the step only moves on, and needs no job."""
     empty = _Result(segments=(), rows=0, errors={})
-    return Computed(results=[empty] * len(works), shed=[{}] * len(works))
+    return Computed(results=[empty] * len(works), shed=[{}] * len(works), ran=False)
 
 
 def commit_all(
