@@ -6,7 +6,8 @@
     p between?    Stabilise to p as well; its own answer decides
 
 Nobody is adopted by hearsay: a successor is whoever has just answered for itself (Zave's condition
-that a candidate is alive), and the list is its own.
+that a candidate is alive), and the list is its own. Whoever was given up here is left out of it
+and asked again when it is named: if it lives, all who copy this list would skip it, too.
 
 One exception: a newcomer from another ring does not know those whom I know. For some seconds from
 then on both lists are taken together, so that neither ring's members are skipped while each learns
@@ -18,8 +19,9 @@ Not here   when a round comes, joins and merges (`machine.py`); silence (`probe.
 from collections.abc import Iterator
 
 from shoal.control.ring.desk import Desk
-from shoal.control.ring.messages import Consider, Goodbye, Neighbours, Stabilise, Unchanged
+from shoal.control.ring.messages import Consider, Goodbye, Neighbours, Ping, Stabilise, Unchanged
 from shoal.control.ring.probe import Prober
+from shoal.control.ring.watch import Belief
 from shoal.kernel.keys import Contact
 from shoal.kernel.time import SECOND, Instant
 
@@ -148,6 +150,7 @@ class Neighbourhood:
         self._known_of, self._known = sender, message.version
         if any(contact not in told for contact in taken):
             self.ask_anew()  # "unchanged" would keep for ever what stands beside its own
+        self._ask_the_lost(message.successors, now)
         self._look_between(sender, message, now)
 
     def _is_foreign(self, sender: Contact, message: Neighbours) -> bool:
@@ -162,6 +165,19 @@ class Neighbourhood:
     def _believed(self, contacts: tuple[Contact, ...]) -> Iterator[Contact]:
         watch = self._desk.watch
         return (contact for contact in contacts if not watch.is_gone(contact))
+
+    def _ask_the_lost(self, told: tuple[Contact, ...], now: Instant) -> None:
+        """Who is lost here and stands in a list just heard may be back: ask it, round by round.
+
+        It is left out until it answers, by this peer and by all before it, who copy this list. One
+        lost message must not have them wait for its turn among all the lost (`Merger`).
+        """
+        desk = self._desk
+        for contact in told:
+            if desk.watch.believes(contact.name, Belief.LOST):
+                if not desk.requests.pending("lost", contact.name):
+                    desk.ask("lost", contact, Ping, now=now)
+                self.ask_anew()
 
     def _changed(
         self, old: tuple[Contact, ...], sender: Contact, message: Neighbours, now: Instant

@@ -4,7 +4,7 @@ import pytest
 
 from shoal.control.ring.messages import Consider, Unify
 from shoal.kernel.events import Received
-from tests.unit.control.ring.few import Few
+from tests.unit.control.ring.few import Few, contact
 
 
 @pytest.mark.slow
@@ -40,6 +40,24 @@ def test_neighbours_on_one_side_of_a_partition() -> None:
     few.run(60)
     few.heal()
     few.run(45)
+    assert few.wrong() == ""
+
+
+def test_one_who_is_lost_to_a_single_peer_does_not_wait_for_its_turn() -> None:
+    """Parted rings have merged and the one question of this peer to that one got lost."""
+    few = Few(10, successors_max=4)
+    few.run(3)
+    asker, missed = few.ring[2], few.ring[5]
+    machine = few.machine(asker)
+    watch = machine._watch
+    # Four that are gone for good: their turns come before, one every eight seconds.
+    for name in ("dead 1", "dead 2", "dead 3", "dead 4", missed.contact.name):
+        watch.meet(contact(name), few.world.now)
+        watch.lose(name, few.world.now)
+    machine.table.drop(missed.contact.name)
+    few.world.disturb("damage")
+    assert few.wrong().startswith(f"successors of {asker.contact.name} are")
+    few.run(6)
     assert few.wrong() == ""
 
 

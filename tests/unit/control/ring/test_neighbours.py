@@ -2,7 +2,14 @@
 
 from shoal.control.ring.config import RingConfig
 from shoal.control.ring.desk import Desk
-from shoal.control.ring.messages import Consider, Goodbye, Neighbours, Stabilise, Unchanged
+from shoal.control.ring.messages import (
+    Consider,
+    Goodbye,
+    Neighbours,
+    Ping,
+    Stabilise,
+    Unchanged,
+)
 from shoal.control.ring.neighbours import Neighbourhood
 from shoal.control.ring.probe import Prober
 from shoal.control.ring.watch import Belief
@@ -69,6 +76,35 @@ def test_what_stands_beside_the_successors_own_list_goes_when_it_tells_it_again(
     assert [message.known for message in asked] == [0]
     around.adopt(RING[2], told(ME, RING[4]), later)
     assert desk.table.successors == (RING[2], RING[4])
+
+
+def test_a_lost_peer_in_a_list_just_heard_is_asked_until_it_answers() -> None:
+    """It may be back, and everybody before me copies a list without it."""
+    desk, made = neighbourhood(RING[2], RING[3], RING[5])
+    desk.watch.lose(RING[3].name, 0)
+    for asked_at in (SECOND, 60 * SECOND):
+        made.adopt(RING[2], told(ME, RING[3], RING[5]), asked_at)
+        assert desk.table.successors == (RING[2], RING[5])
+        ((to, message),) = sent(desk)
+        assert to is RING[3]
+        assert isinstance(message, Ping)
+        # While that is awaited it is not asked again.
+        made.adopt(RING[2], told(ME, RING[3], RING[5]), asked_at + 1)
+        assert sent(desk) == []
+        made.stabilise(asked_at + 2)
+        ((to, message),) = sent(desk)
+        assert isinstance(message, Stabilise)
+        # An unchanged list would not name it a second time.
+        assert message.known == 0
+        desk.requests.clear()
+
+
+def test_who_has_left_is_not_asked_because_a_list_still_names_it() -> None:
+    desk, made = neighbourhood(RING[2], RING[3], RING[5])
+    desk.watch.left(RING[3], 0)
+    made.adopt(RING[2], told(ME, RING[3], RING[5]), SECOND)
+    assert desk.table.successors == (RING[2], RING[5])
+    assert sent(desk) == []
 
 
 def test_a_predecessor_of_the_successor_between_us_is_asked_itself() -> None:
