@@ -12,7 +12,8 @@ of as many copies as there are, and what has all of them survives `copies - 1` c
 Promises   R1  with fewer than `copies` simultaneous losses of neighbours no record is lost.
            D1  an item that is withdrawn or has expired is remembered, so late copies of it are
                known for what they are; a lease is never prolonged but by the owner's next word.
-           D2  at one keeper the version of a record never goes back.
+           D2  at one keeper the version of a record never goes back. Once an end is forgotten,
+               by the keeper's own clock, an older end may be learned, but no older life.
 Not here   bringing keepers and replicas together after a change of the ring (sync.py).
 """
 

@@ -13,7 +13,8 @@ Source     records and watching keepers: hot-spots (000) section 3, Synergy (002
 Promises   R1  with fewer than `copies` simultaneous losses of neighbours no record is lost.
            D1  what is withdrawn, or whose owner is gone for a lease, is not found, and never
                comes back: not by a late message, not by a replica, not from an old disk.
-           D2  at one keeper the version of a record never goes back.
+           D2  at one keeper the version of a record never goes back; only an end that is forgotten
+               may be followed by an older end.
            D3  every question is answered within question_timeout.
 Not here   where keys belong and who is alive (control/ring); what loads mean (control/monitor).
 Diagram    docs/protocols/directory.svg, drawn from TABLE.

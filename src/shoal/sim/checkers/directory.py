@@ -9,7 +9,8 @@ from the world. Always, also under faults:
         than there are, but for holders that were just lost
     D1  what is withdrawn, or whose owner has ended, is not found once every lease has run out; a
         peer that starts holds nothing, whatever its disk says
-    D2  no peer goes back to an older version, nor from dead to alive at the same version
+    D2  no peer goes back to an older version, nor from dead to alive at the same version; only an
+        end that it need not remember any longer, by its own clock, may be followed by an older end
     D3  every question is answered within the time the machine promises
 
 When nothing was disturbed for a while (GRACE), answers must be right at once: what is published
@@ -30,6 +31,7 @@ from shoal.control.directory.machine import DirectoryMachine
 from shoal.control.directory.messages import (
     EXPIRED,
     LIVE,
+    WITHDRAWN,
     Find,
     Found,
     Give,
@@ -69,7 +71,8 @@ _PEERS_MANY = 100
 _COUNT_SECONDS = 10
 
 
-#: What a peer held: version and state, and when that was found.
+#: What a peer held: version and state, and until when it remembers that, if it is an end, by its
+#: own clock: that may leap, and then it forgets before others do.
 _Seen = tuple[Version, int, Instant]
 
 
@@ -152,7 +155,7 @@ class DirectoryChecker(Checker):
         if isinstance(event, Received):
             message = event.message
             if isinstance(message, Store | Push | Give):
-                self._check_versions(node, message.items)
+                self._check_versions(node, message)
         elif isinstance(event, Asked):
             self._asked(node, event)
         elif isinstance(event, Started):
@@ -213,42 +216,50 @@ class DirectoryChecker(Checker):
             if copies < least:
                 raise Violation("R1", f"{what}; in peace there should be {least}")
 
-    def _check_versions(self, node: Node, items: tuple[Item, ...]) -> None:
+    def _check_versions(self, node: Node, message: Store | Push | Give) -> None:
         """D2, of the items that a message was about."""
         machine, seen = _machine(node), self._seen.get(node)
         if machine is None or seen is None:
             return
-        entries = machine.keeper.shelf.entries
-        for item in items:
-            ident = ident_of(item.record)
+        entries, here = machine.keeper.shelf.entries, node.local(self.world.now)
+        for item in message.items:
+            ident, told = ident_of(item.record), (item.version, item.state)
             entry, old = entries.get(ident), seen.get(ident)
             if entry is None:
                 # An end that is not remembered must not be undone all the same. A record that was
                 # not taken (it belongs elsewhere) was never held.
                 ended = item.state != LIVE
-                if ended and old is not None and (item.version, item.state) > old[:2]:
-                    seen[ident] = (item.version, item.state, self.world.now)
+                if ended and old is not None and told > old[:2]:
+                    seen[ident] = (*told, here + self.config.tombstone_life)
                 continue
             new = (entry.version, entry.state)
             if old is not None and new < old[:2]:
-                if self._may_be(ident, entry.version, entry.state, old):
+                if self._may_be(ident, entry.version, entry.state, old, here):
                     continue
-                back, before = (entry.version, entry.state), old[:2]
+                before = old[:2]
                 if before[1] != LIVE and entry.state == LIVE:
                     raise Violation(
-                        "D1", f"{node.name} has {_say(ident)} back: {back} after {before}"
+                        "D1", f"{node.name} has {_say(ident)} back: {new} after {before}"
                     )
                 raise Violation(
-                    "D2", f"{node.name} went from {before} back to {back} of {_say(ident)}"
+                    "D2", f"{node.name} went from {before} back to {new} of {_say(ident)}"
                 )
             if old is None or new > old[:2]:
-                seen[ident] = (*new, self.world.now)
+                copied = new == told and not isinstance(message, Store)
+                seen[ident] = (*new, here + self._span(item if copied else None))
 
-    def _may_be(self, ident: Ident, version: Version, state: int, old: _Seen) -> bool:
+    def _span(self, copy: Item | None) -> int:
+        """For how long an end is remembered; no copy of a withdrawal outlives the original."""
+        life = self.config.tombstone_life
+        return life if copy is None or copy.state != WITHDRAWN else min(life, copy.left)
+
+    def _may_be(
+        self, ident: Ident, version: Version, state: int, old: _Seen, here: Instant
+    ) -> bool:
         """Whether an end that is forgotten by now may be followed by this: by another end; or, as
         it had only run out, by the same record of an owner that has stood still and goes on."""
-        known, end, at = old
-        if end == LIVE or self.world.now - at <= self.config.tombstone_life:
+        known, end, until = old
+        if end == LIVE or here < until:
             return False
         if state != LIVE:
             return True

@@ -8,12 +8,16 @@ import pytest
 
 from shoal.control.directory.messages import (
     EXPIRED,
+    LIVE,
     WITHDRAWN,
     Find,
     Found,
+    Item,
     Publish,
     Published,
+    Push,
     Record,
+    Store,
     Version,
     Withdraw,
     ident_of,
@@ -279,10 +283,66 @@ def test_D2_a_version_that_goes_back_is_found(promise: str, *, back_alive: bool)
         newer = (Version(1, entry.version.counter + 5, entry.version.counter + 5), WITHDRAWN)
     else:
         newer = (Version(1, entry.version.counter + 5, entry.version.since), entry.state)
-    for at in (now, now - 2 * one.mesh.config.tombstone_life):
-        one.checker._seen[keeper][one.ident] = (*newer, at)
+    here = keeper.local(now)
+    for until in (here + one.mesh.config.tombstone_life, here - SECOND):
+        one.checker._seen[keeper][one.ident] = (*newer, until)
         with pytest.raises(Violation, match=f"{promise}: "):
-            one.checker._check_versions(keeper, (entry.item(now),))
+            one.checker._check_versions(keeper, Push(0, AES, (entry.item(now),)))
+
+
+class Ends:
+    """A keeper is told twice that a record has ended: by somebody's copy, or by the owner."""
+
+    def __init__(self) -> None:
+        self.one = Checked()
+        self.keeper = self.one.keepers[0]
+        self.one.drop(self.keeper)
+        del self.one.checker._seen[self.keeper][self.one.ident]
+
+    @property
+    def life(self) -> int:
+        return self.one.mesh.config.tombstone_life
+
+    def told(self, counter: int, left: int, kind: Any = Push, state: int = WITHDRAWN) -> None:
+        """It holds what a message says."""
+        one, here = self.one, self.keeper.local(self.one.mesh.world.now)
+        item = Item(one.record, Version(one.record.owner.incarnation, counter, 26), state, left)
+        one.drop(self.keeper)
+        one.mesh.machine(self.keeper).keeper.take(item, here + left)
+        message = Store(7, (item,)) if kind is Store else Push(7, AES, (item,))
+        one.checker._check_versions(self.keeper, message)
+
+
+@pytest.mark.parametrize("whose", ["its own", "another"])
+def test_D2_an_end_is_remembered_by_the_clock_of_its_keeper(whose: str) -> None:
+    """It leaps, and the keeper forgets before others, who tell it of an older end."""
+    ends = Ends()
+    world = ends.one.mesh.world
+    ends.told(62, 0, Store)
+    world.leap(ends.keeper if whose == "its own" else ends.one.keepers[1], ends.life)
+    if whose == "its own":
+        ends.told(31, SECOND)
+        with pytest.raises(Violation, match=r"D1: .* back"):
+            ends.told(31, SECOND, state=LIVE)
+    else:
+        with pytest.raises(Violation, match="D2: "):
+            ends.told(31, SECOND)
+
+
+@pytest.mark.parametrize(("kind", "left", "short"), [(Push, 1, 0), (Push, 30, 2), (Store, 0, 2)])
+def test_D2_a_copy_of_an_end_is_remembered_as_long_as_it_says(
+    kind: Any, left: int, short: int
+) -> None:
+    """What its owner itself withdraws, for the whole time."""
+    ends = Ends()
+    ends.told(62, left * SECOND, kind)
+    span = ends.life if kind is Store else left * SECOND
+    ends.one.mesh.world.leap(ends.keeper, span - short * SECOND)
+    if short:
+        with pytest.raises(Violation, match="D2: "):
+            ends.told(31, SECOND)
+    else:
+        ends.told(31, SECOND)
 
 
 @pytest.mark.parametrize("ago", [0, 2])
@@ -291,9 +351,9 @@ def test_D2_an_owner_that_stood_still_renews_what_had_run_out(ago: int) -> None:
     one = Checked()
     keeper = one.keepers[0]
     entry = one.mesh.machine(keeper).keeper.shelf.entries[one.ident]
-    at = one.mesh.world.now - ago * one.mesh.config.tombstone_life
-    one.checker._seen[keeper][one.ident] = (entry.version, EXPIRED, at)
-    items = (entry.item(one.mesh.world.now),)
+    until = keeper.local(one.mesh.world.now) + (1 - ago) * one.mesh.config.tombstone_life
+    one.checker._seen[keeper][one.ident] = (entry.version, EXPIRED, until)
+    items = Push(0, AES, (entry.item(one.mesh.world.now),))
     if ago:
         one.checker._check_versions(keeper, items)
         one.checker._lives[one.owner.contact.name, one.owner.contact.incarnation].ended = 1
