@@ -16,6 +16,8 @@ from tests.system.played import Played, main, play
 
 #: What of each file of the repository processes cannot play; nothing: they play the file.
 ODD = {
+    "apart": "fault partition, fault isolate, machines of its own, config of its own",
+    "away": "config of its own",
     "blackout": "crash with writes torn",
     "broadcasts": "join after Broadcast, crash after Broadcast, config of its own",
     "churn": "config of its own",
