@@ -82,12 +82,16 @@ class Store:
         return None if held is None else held.fact.version
 
     def take(self, fact: Fact, now: Instant) -> bool:
-        """Keep it if it is newer than what is held; says so."""
+        """Keep it if it is newer than what is held; says so.
+
+        A removal whose life is over still ends what it removed; it lapses soon. Where nothing is
+        held of its name it is not taken, or it would go from peer to peer for ever.
+        """
         name = (fact.topic, fact.key)
         held = self._held.get(name)
         if held is not None and held.fact.version >= fact.version:
             return False
-        if fact.body is None and fact.age >= self._life_us:
+        if held is None and fact.body is None and fact.age >= self._life_us:
             return False
         if held is None and self.full:
             self.refused += 1

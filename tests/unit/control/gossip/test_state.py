@@ -80,6 +80,16 @@ def test_G4_nobody_starts_the_life_of_a_removal_anew() -> None:
     assert not other.take(fact("q1", 2, None, age=LIFE), 0)
 
 
+def test_G4_a_removal_whose_life_is_over_still_ends_what_it_removed() -> None:
+    """Whoever tells it has not forgotten it yet, and so does not ask for the fact to be dropped."""
+    held = filled(fact("q1", 1))
+    assert held.take(fact("q1", 2, None, age=LIFE), 5)
+    assert held.of("query") == []
+    held.validate_all()
+    held.lapse(5)
+    assert len(held) == 0
+
+
 def test_a_body_after_a_removal_is_not_forgotten_with_it() -> None:
     held = filled(fact("q1", 2, None), fact("q1", 3))
     held.lapse(10 * LIFE)

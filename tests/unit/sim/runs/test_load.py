@@ -156,6 +156,19 @@ def test_a_paused_peer_may_take_longer() -> None:
     assert load.figures()["lookups"] == 0.0
 
 
+def test_time_in_which_a_peer_was_slow_does_not_count_against_it() -> None:
+    """It has all of its time from when it keeps up again; after that it is judged all the same."""
+    world, _, _ = loaded(Workload(lookups_per_s=1.0), silent=True)
+    for node in world.nodes:
+        world.slow_down(node, 1_000)
+    world.run_for(20 * SECOND)
+    for node in world.nodes:
+        world.slow_down(node, 0)
+    with pytest.raises(Failed, match="is open for 30 s") as caught:
+        world.run_for(100 * SECOND)
+    assert 50 * SECOND < caught.value.at < 60 * SECOND
+
+
 def test_whoever_waits_for_questions_hears_of_them() -> None:
     heard: list[str] = []
     load = Load(Workload(lookups_per_s=5.0), Rng(1, "load"), asked=heard.append)
